@@ -1,0 +1,111 @@
+// swift-tools-version: 6.2
+
+// One list of targets, top to bottom: a target may depend only on targets listed below it.
+// Tests/LayeringTests reads this description and checks every arrow.
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+
+/// A target of our own code under `Sources/`.
+func target(_ name: String, _ dependencies: [String]) -> Target {
+    .target(name: name, dependencies: dependencies.map { .init(stringLiteral: $0) }, swiftSettings: settings)
+}
+
+func executable(_ name: String, _ dependencies: [String]) -> Target {
+    .executableTarget(
+        name: name, dependencies: dependencies.map { .init(stringLiteral: $0) }, swiftSettings: settings)
+}
+
+/// The tests of one target; `TestSupport` comes with every one of them.
+func tests(_ name: String, _ dependencies: [String]) -> Target {
+    .testTarget(
+        name: name, dependencies: (dependencies + ["TestSupport"]).map { .init(stringLiteral: $0) },
+        swiftSettings: settings)
+}
+
+/// A C library of the system, through a module map under `Sources/`.
+func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
+    .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
+}
+
+let package = Package(
+    name: "january-token-endpoint",
+    products: [
+        .executable(name: "january-token-endpoint", targets: ["january-token-endpoint"]),
+        .executable(name: "january-simulator", targets: ["january-simulator"]),
+    ],
+    targets: [
+        executable("january-token-endpoint", ["CommandLineTool"]),
+        executable("january-simulator", ["JanuarySimulator"]),
+        target(
+            "CommandLineTool",
+            [
+                "TokenEndpoint", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Telemetry", "Configuration",
+                "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives",
+            ]),
+        target(
+            "TokenEndpoint",
+            [
+                "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Telemetry", "Configuration",
+                "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives",
+            ]),
+        target(
+            "JanuarySimulator",
+            ["HTTPServer", "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives"]),
+        target("HTTPServer", ["Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
+        target("HTTPClient", ["TLS", "EventLoop", "HTTPMessage", "Primitives", "CZlib"]),
+        target(
+            "Sessions",
+            ["Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives"]),
+        target("EndUsers", ["Configuration", "Digests", "StrictJSON", "Primitives"]),
+        target("Policy", ["Configuration", "StrictJSON", "Primitives"]),
+        target("January", ["Configuration", "HTTPMessage", "Digests", "StrictJSON", "Primitives"]),
+        target("Telemetry", ["Configuration", "Digests", "Primitives"]),
+        target("Configuration", ["StrictJSON", "Primitives", "CYaml"]),
+        target("TLS", ["EventLoop", "Primitives", "COpenSSL"]),
+        target("EventLoop", ["Primitives", "CSystem"]),
+        target("HTTPMessage", ["Primitives"]),
+        target("JOSE", ["Digests", "StrictJSON", "Primitives", "COpenSSL"]),
+        target("Digests", ["Primitives", "COpenSSL"]),
+        target("StrictJSON", ["Primitives"]),
+        target("Primitives", []),
+        library("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
+        library("CYaml", pkgConfig: "yaml-0.1", apt: "libyaml-dev"),
+        library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
+        library("CSystem", apt: "libc6-dev"),
+
+        .target(
+            name: "TestSupport", dependencies: ["EventLoop", "Primitives"], path: "Tests/TestSupport",
+            swiftSettings: settings),
+        tests("PrimitivesTests", ["Primitives"]),
+        tests("StrictJSONTests", ["StrictJSON", "Primitives"]),
+        tests("JOSETests", ["JOSE", "Digests", "StrictJSON", "Primitives"]),
+        tests("HTTPMessageTests", ["HTTPMessage", "Primitives"]),
+        tests("EventLoopTests", ["EventLoop", "Primitives"]),
+        tests("TLSTests", ["TLS", "EventLoop", "Primitives"]),
+        tests("ConfigurationTests", ["Configuration", "StrictJSON", "Primitives"]),
+        tests("TelemetryTests", ["Telemetry", "Configuration", "Primitives"]),
+        tests("JanuaryTests", ["January", "Configuration", "HTTPMessage", "StrictJSON", "Primitives"]),
+        tests("PolicyTests", ["Policy", "Configuration", "StrictJSON", "Primitives"]),
+        tests("EndUsersTests", ["EndUsers", "Configuration", "StrictJSON", "Primitives"]),
+        tests(
+            "SessionsTests",
+            ["Sessions", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
+        tests("HTTPClientTests", ["HTTPClient", "TLS", "EventLoop", "HTTPMessage", "Primitives"]),
+        tests("HTTPServerTests", ["HTTPServer", "Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
+        tests(
+            "JanuarySimulatorTests",
+            ["JanuarySimulator", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
+        tests(
+            "TokenEndpointTests",
+            [
+                "TokenEndpoint", "JanuarySimulator", "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy",
+                "January", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives",
+            ]),
+        tests("CommandLineToolTests", ["CommandLineTool", "Configuration", "Primitives"]),
+        tests("ProcessTests", ["JanuarySimulator", "StrictJSON", "Primitives"]),
+        tests("LayeringTests", ["StrictJSON", "Primitives"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,52 @@
+// What `import Glibc` does not show: header-only wrappers, so that nothing has to be compiled or linked.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// `struct epoll_event` is packed and its data a union: the token is passed and read as one 64-bit number.
+static inline int january_epoll_control(int epoll, int operation, int fd, uint32_t events, uint64_t token) {
+    struct epoll_event event;
+    memset(&event, 0, sizeof event);
+    event.events = events;
+    event.data.u64 = token;
+    return epoll_ctl(epoll, operation, fd, &event);
+}
+
+static inline uint64_t january_epoll_token(const struct epoll_event *event) { return event->data.u64; }
+static inline uint32_t january_epoll_events(const struct epoll_event *event) { return event->events; }
+
+// EPOLLET and EPOLLEXCLUSIVE do not import: they are unsigned bits above what Swift takes for an enum case.
+static const uint32_t january_epoll_in = EPOLLIN;
+static const uint32_t january_epoll_out = EPOLLOUT;
+static const uint32_t january_epoll_read_hangup = EPOLLRDHUP;
+static const uint32_t january_epoll_hangup = EPOLLHUP;
+static const uint32_t january_epoll_error = EPOLLERR;
+static const uint32_t january_epoll_edge = EPOLLET;
+static const uint32_t january_epoll_exclusive = EPOLLEXCLUSIVE;
+
+static inline int january_accept(int listener, struct sockaddr *address, socklen_t *length) {
+    return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static inline int january_open_readonly(const char *path) { return open(path, O_RDONLY | O_CLOEXEC); }
+
+static inline int january_bytes_readable(int fd, int *count) { return ioctl(fd, FIONREAD, count); }

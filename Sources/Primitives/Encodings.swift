@@ -1,0 +1,109 @@
+/// base64url without padding (RFC 4648 section 5, RFC 7515 section 2), strict: no padding, no white space, no other alphabet, and the
+/// unused bits of the last character are zero, so that one octet string has exactly one text.
+package enum Base64URL {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+    private static let values: [UInt8] = Base64.table(alphabet)
+
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        String(decoding: Base64.encode(bytes, alphabet: alphabet), as: UTF8.self)
+    }
+
+    /// `nil` where the text is not canonical base64url.
+    package static func decode(_ text: RawSpan) -> [UInt8]? { Base64.decode(text, values: values) }
+
+    package static func decode(_ text: String) -> [UInt8]? { decode(Array(text.utf8).span.bytes) }
+}
+
+/// base64 with the standard alphabet (RFC 4648 section 4). Padding is required.
+package enum Base64 {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    private static let values: [UInt8] = table(alphabet)
+
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        var text = encode(bytes, alphabet: alphabet)
+        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    package static func decode(_ text: String) -> [UInt8]? {
+        var bytes = Array(text.utf8)
+        guard bytes.count % 4 == 0 else { return nil }
+        for _ in 0..<2 where bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
+        return decode(bytes.span.bytes, values: values)
+    }
+
+    fileprivate static func table(_ alphabet: [UInt8]) -> [UInt8] {
+        var values = [UInt8](repeating: 0xFF, count: 256)
+        for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }
+        return values
+    }
+
+    fileprivate static func encode(_ bytes: some Sequence<UInt8>, alphabet: [UInt8]) -> [UInt8] {
+        var text: [UInt8] = []
+        text.reserveCapacity((bytes.underestimatedCount * 4 + 2) / 3)
+        var accumulator: UInt32 = 0
+        var bits = 0
+        for byte in bytes {
+            accumulator = accumulator << 8 | UInt32(byte)
+            bits += 8
+            while bits >= 6 {
+                bits -= 6
+                text.append(alphabet[Int(accumulator >> UInt32(bits) & 63)])
+            }
+        }
+        if bits > 0 { text.append(alphabet[Int(accumulator << UInt32(6 - bits) & 63)]) }
+        return text
+    }
+
+    fileprivate static func decode(_ text: RawSpan, values: [UInt8]) -> [UInt8]? {
+        guard text.byteCount % 4 != 1 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.byteCount * 3 / 4)
+        var accumulator: UInt32 = 0
+        var bits = 0
+        for offset in text.byteOffsets {
+            let value = values[Int(text.unsafeLoad(fromByteOffset: offset, as: UInt8.self))]
+            guard value < 64 else { return nil }
+            accumulator = accumulator << 6 | UInt32(value)
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.append(UInt8(truncatingIfNeeded: accumulator >> UInt32(bits)))
+            }
+        }
+        guard accumulator & (1 << UInt32(bits) - 1) == 0 else { return nil }
+        return bytes
+    }
+}
+
+/// Lower-case hexadecimal out, either case in.
+package enum Hex {
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.underestimatedCount * 2)
+        for byte in bytes {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 15)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        guard text.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
+        var high: UInt8?
+        for character in text {
+            guard let digit = ASCII.hexDigit(character) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return bytes
+    }
+}
