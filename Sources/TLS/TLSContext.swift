@@ -141,7 +141,7 @@ private enum SharedSettings {
         let modes = SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
         _ = SSL_CTX_ctrl(context, SSL_CTRL_MODE, Int(modes), nil)
         // One read takes header and content of a record together.
-        SSL_CTX_set_read_ahead(context, 1)
+        _ = SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, nil)
         return context
     }
 
