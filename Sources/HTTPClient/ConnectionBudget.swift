@@ -83,6 +83,9 @@ package final class ConnectionBudget: Sendable {
         }
     }
 
+    /// Whoever was woken and did not need the place says so: the next in line may.
+    package func passOn() { wakeFirst() }
+
     private func wakeFirst() {
         guard isWanted, used.load(ordering: .sequentiallyConsistent) < limit else { return }
         let first = line.withLock { line -> Member? in

@@ -93,12 +93,12 @@ package struct ExchangeStateMachine: Sendable {
     // MARK: Parts
 
     private mutating func step(_ bytes: RawSpan) throws(HTTPParseError) -> Step {
-        var rest = bytes
+        var offset = 0
         while case .head(let count) = receiving {
-            guard let parsed = try parseHead(&rest) else { return .needMore }
+            guard let parsed = try parseHead(bytes, &offset) else { return .needMore }
             guard parsed.isInformational else {
                 let framing = try BodyFraming.ofResponse(parsed, to: method)
-                guard framing.hasContent else { return complete(parsed, isReusable: rest.isEmpty) }
+                guard framing.hasContent else { return complete(parsed, isReusable: offset == bytes.byteCount) }
                 if case .length(let length) = framing {
                     guard length <= limits.bodyBytes else { return fail(.broken(.tooLarge)) }
                     content.reserveCapacity(length)
@@ -111,31 +111,33 @@ package struct ExchangeStateMachine: Sendable {
             _ = try BodyFraming.ofResponse(parsed, to: method)
             receiving = .head(informationalHeads: count + 1)
             parser.reset()
-            if rest.isEmpty { return .needMore }
+            if offset == bytes.byteCount { return .needMore }
         }
         guard case .body(let head, var decoder) = receiving else { return .needMore }
         // Taken out while it is changed, so that it is not copied.
         receiving = .over
+        let rest = bytes.extracting(offset..<bytes.byteCount)
         let progress = try decoder.decode(rest, into: &content)
         if progress.isComplete { return complete(head, isReusable: progress.consumed == rest.byteCount) }
         receiving = .body(head, decoder)
         return .needMore
     }
 
-    /// Takes one head off the front of `rest`.
-    private mutating func parseHead(_ rest: inout RawSpan) throws(HTTPParseError) -> ResponseHead? {
+    /// One head, from `offset` on, which is moved behind it.
+    private mutating func parseHead(_ bytes: RawSpan, _ offset: inout Int) throws(HTTPParseError) -> ResponseHead? {
+        let rest = bytes.extracting(offset..<bytes.byteCount)
         if partialHead.isEmpty {
             guard let parsed = try parser.parse(rest) else {
                 partialHead.append(rest)
                 return nil
             }
-            rest = rest.extracting(droppingFirst: parsed.byteCount)
+            offset += parsed.byteCount
             return parsed.head
         }
         let already = partialHead.count
         partialHead.append(rest)
         guard let parsed = try parser.parse(partialHead.span.bytes) else { return nil }
-        rest = rest.extracting(droppingFirst: parsed.byteCount - already)
+        offset += parsed.byteCount - already
         partialHead = []
         return parsed.head
     }
