@@ -32,6 +32,8 @@ package struct Answer: Sendable, Equatable {
     package var retryAfter: String?
     package var allow: [String] = []
     package var location: String?
+    /// Further field lines, without their line ends.
+    package var fieldLines: [String] = []
     /// The token this answer delivers, if it delivers one.
     package var mintedToken: String?
 

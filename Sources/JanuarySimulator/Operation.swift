@@ -64,7 +64,11 @@ package enum Routes {
     }
 
     /// `*` stands for one non-empty segment. Fixed segments come before `*` of the same length: the first match wins.
-    private static let table: [Route] = [
+    private static let table: [Route] = rows.map { method, path, operation in
+        Route(method: method, segments: path.split(separator: "/").map(String.init), operation: operation)
+    }
+
+    private static let rows: [(String, String, Operation)] = [
         ("POST", "v1.2/auth/client-tokens", .mint),
         ("POST", "v1.2/auth/client-token-revocations", .revoke),
         ("GET", "v1.2/credits", .credits),
@@ -98,7 +102,7 @@ package enum Routes {
         ("GET", "v1.2/patients/*/snapshot", .patientSnapshot),
         ("GET", "idp/.well-known/openid-configuration", .discovery),
         ("GET", "idp/jwks.json", .keySet),
-    ].map { Route(method: $0.0, segments: $0.1.split(separator: "/").map(String.init), operation: $0.2) }
+    ]
 
     package static func match(method: String, path: String) -> Match {
         // The one path of load tests first.
