@@ -1,20 +1,18 @@
 import Primitives
 
-/// Dates of the proleptic Gregorian calendar in UTC, as January writes them (RFC 3339) and as HTTP does (RFC 9110 section 5.6.7).
+/// Dates of the proleptic Gregorian calendar in UTC, as January writes them (RFC 3339).
 struct CalendarText {
     let year: Int
     let month: Int
     let day: Int
     private let secondOfDay: Int
     private let millisecond: Int
-    private let weekday: Int
 
     init(_ instant: WallInstant) {
         let seconds = Int(instant.secondsSinceEpoch)
         let days = (seconds >= 0 ? seconds : seconds - 86_399) / 86_400
         secondOfDay = seconds - days * 86_400
         millisecond = Int((instant.nanosecondsSinceEpoch - instant.secondsSinceEpoch &* 1_000_000_000) / 1_000_000)
-        weekday = ((days + 4) % 7 + 7) % 7
         // Days to civil date over eras of 400 years that begin on 1 March.
         let shifted = days + 719_468
         let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
@@ -54,24 +52,6 @@ struct CalendarText {
     }
 
     var firstOfNextMonth: String { month == 12 ? Self.date(year + 1, 1, 1) : Self.date(year, month + 1, 1) }
-
-    /// `Mon, 30 Nov 2026 06:27:05 GMT`
-    var httpDate: String {
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        var text = Array("\(days[weekday]), ".utf8)
-        Self.append(day, width: 2, to: &text)
-        text.append(contentsOf: " \(months[month - 1]) ".utf8)
-        Self.append(year, width: 4, to: &text)
-        text.append(UInt8(ascii: " "))
-        Self.append(secondOfDay / 3_600, width: 2, to: &text)
-        text.append(UInt8(ascii: ":"))
-        Self.append(secondOfDay / 60 % 60, width: 2, to: &text)
-        text.append(UInt8(ascii: ":"))
-        Self.append(secondOfDay % 60, width: 2, to: &text)
-        text.append(contentsOf: " GMT".utf8)
-        return String(decoding: text, as: UTF8.self)
-    }
 
     private static func date(_ year: Int, _ month: Int, _ day: Int) -> String {
         var text: [UInt8] = []

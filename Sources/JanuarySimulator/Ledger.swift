@@ -1,3 +1,4 @@
+import HTTPMessage
 import Primitives
 import StrictJSON
 
@@ -10,18 +11,17 @@ package enum Outcome: Sendable, Equatable {
 }
 
 /// One request to January or to the identity provider, as it came.
-package struct RecordedRequest: Sendable, Equatable {
+package struct RecordedRequest: Sendable {
     /// Counted from 1 since the start, whatever was reset or forgotten.
     package let number: Int
     /// Number of the connection it came on, from 1.
     package let connection: Int
     package let received: WallInstant
     package let operation: Operation
-    package let method: String
-    /// Path and query, as sent.
-    package let target: String
-    /// Names in lower case, in the order they came.
-    package let fields: [Field]
+    package let method: Method
+    package let target: RequestTarget
+    package let fields: Fields
+    /// Content, without transfer coding.
     package let body: [UInt8]
     /// The `X-Request-Id` of its answer.
     package let requestID: String
@@ -31,19 +31,11 @@ package struct RecordedRequest: Sendable, Equatable {
     package internal(set) var mintedToken: String?
     package internal(set) var outcome = Outcome.pending
 
-    package struct Field: Sendable, Equatable {
-        package let name: String
-        package let value: String
-    }
-
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
     package var json: JSONValue? { try? JSONValue.parse(body.span.bytes) }
 
     /// The value of the field if there is exactly one line of it.
-    package func field(_ name: String) -> String? {
-        let values = fields.filter { $0.name == name }
-        return values.count == 1 ? values.first?.value : nil
-    }
+    package func field(_ name: FieldName) -> String? { fields.string(name) }
 }
 
 /// The newest `capacity` requests, and counts that forget nothing.
