@@ -34,6 +34,7 @@ package final class Log: Sendable {
     /// Writes one line.
     ///
     /// - Parameters:
+    ///   - level: how serious it is.
     ///   - message: constant, says what happened; everything that varies is a field.
     ///   - fields: evaluated only when the line is written.
     ///   - type: `request` and `audit` lines are not filtered by the level.

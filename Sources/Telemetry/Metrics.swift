@@ -36,9 +36,8 @@ package final class Metrics: Sendable {
         return histogram
     }
 
-    /// Gauges that are read when somebody looks.
-    ///
-    /// - Parameter read: called on the thread of ``prometheusText()``, outside of every lock here; must not block for long.
+    /// Gauges that are read when somebody looks: `read` is called on the thread of ``prometheusText()``, outside of every lock here,
+    /// and must not block for long.
     package func gauges(
         _ name: StaticString, help: StaticString, labels: [StaticString] = [], read: @escaping @Sendable () -> [Reading]
     ) {
