@@ -52,7 +52,8 @@ struct JWTVerifierReader {
         // A preset knows its issuer even where any is accepted.
         let candidates = issuers ?? preset?.issuers ?? []
         let (keys, algorithms) = KeySourceReader(
-            section, issuer: candidates.count == 1 ? candidates[0] : nil, isSupabase: kind == .supabase, isIncomplete: isIncomplete
+            section, issuer: candidates.count == 1 ? candidates[0] : nil, isSupabase: kind == .supabase,
+            isIncomplete: isIncomplete
         ).read()
 
         var config = JWTVerifierConfig(

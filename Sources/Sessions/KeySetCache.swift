@@ -238,7 +238,9 @@ private final class KeySetRefresher {
     }
 
     private func logFailure(_ failure: KeySetLoadFailure, before: KeySetCache.State) {
-        var fields = [LogField("source", cache.name), LogField("reason", failure.reason), LogField("url", cache.config.url.redacted)]
+        var fields = [
+            LogField("source", cache.name), LogField("reason", failure.reason), LogField("url", cache.config.url.redacted),
+        ]
         if case .status(let status) = failure { fields.append(LogField("status", status)) }
         fields.append(LogField("has_keys", .boolean(cache.snapshot(now: loop.now) != nil)))
         log.write(before.lastFailure == failure ? .debug : .warning, "key set could not be loaded", fields)

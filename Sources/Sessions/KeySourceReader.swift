@@ -80,7 +80,8 @@ struct KeySourceReader {
             if section.has("issuer") || section.boolean("allow_any_issuer", default: false) {
                 section.problem(
                     "jwks_url",
-                    "a key source is required: jwks_url, jwks_file, public_key_files or hmac_secret_file (discovery needs exactly one issuer)")
+                    "a key source is required: jwks_url, jwks_file, public_key_files or hmac_secret_file (discovery needs exactly one issuer)"
+                )
             }
             return []
         }
@@ -217,7 +218,9 @@ struct KeySourceReader {
     private func checkLogin(_ remote: RemoteKeySetConfig?) {
         guard remote == nil else { return }
         for key in ["username", "password_file"] where section.has(key) {
-            if section.has("jwks_url") { _ = section.kind(key) } else {
+            if section.has("jwks_url") {
+                _ = section.kind(key)
+            } else {
                 section.problem(key, "is for a key set that is loaded over HTTP")
             }
         }

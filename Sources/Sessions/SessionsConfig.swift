@@ -26,7 +26,8 @@ package struct SessionsConfig: Sendable, Equatable {
             let verifier = reader.read()
             if verifier.rules.issuers == nil, section.has("allow_any_issuer") {
                 if let other = anyIssuer {
-                    section.problem("allow_any_issuer", "\(other) accepts any issuer already, so no token would reach this verifier")
+                    section.problem(
+                        "allow_any_issuer", "\(other) accepts any issuer already, so no token would reach this verifier")
                 }
                 anyIssuer = anyIssuer ?? section.path
             }
@@ -63,7 +64,7 @@ package struct SessionsConfig: Sendable, Equatable {
         switch section.keys {
         case ["header"]:
             guard let text = section.requiredString("header") else { return nil }
-            guard let name = FieldName(text) else {
+            guard let name = FieldName(parsing: text) else {
                 section.invalid("header", "must be a field name")
                 return nil
             }

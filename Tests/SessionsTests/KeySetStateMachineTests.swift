@@ -74,7 +74,9 @@ struct KeySetStateMachineTests {
     }
 
     /// RFC 9111 section 5.2.2.1, within bounds.
-    @Test(arguments: [(nil, 600), (0, 60), (59, 60), (60, 60), (61, 61), (3_600, 3_600), (86_400, 86_400), (86_401, 86_400)] as [(Int?, Int)])
+    @Test(
+        arguments: [(nil, 600), (0, 60), (59, 60), (60, 60), (61, 61), (3_600, 3_600), (86_400, 86_400), (86_401, 86_400)]
+            as [(Int?, Int)])
     func maxAgeIsHonouredBetweenAMinuteAndADay(maxAge: Int?, expected: Int) {
         var rig = Rig()
         _ = rig.start()
