@@ -1,5 +1,6 @@
 import Dispatch
 import EventLoop
+import Glibc
 import Primitives
 
 /// A loop that runs until the test is over.
@@ -78,3 +79,16 @@ package func onOwnThread<Result: Sendable>(_ work: @escaping @Sendable () throws
         queue.async { continuation.resume(with: Swift.Result { try work() }) }
     }
 }
+
+/// Waits until `condition` holds, looking every few milliseconds, for at most `seconds`.
+package func eventually(_ what: String, within seconds: Double = 20, _ condition: () async -> Bool) async throws {
+    let end = ContinuousClock.now + .seconds(seconds)
+    while ContinuousClock.now < end {
+        if await condition() { return }
+        try await Task.sleep(for: .milliseconds(5))
+    }
+    throw TimedOut(what: what)
+}
+
+/// For a test that plays a slow peer on a thread of its own.
+package func usleepMilliseconds(_ count: UInt32) { usleep(count * 1000) }

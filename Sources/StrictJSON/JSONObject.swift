@@ -1,0 +1,84 @@
+/// One member of an object. Equal when the names have the same bytes and the values are equal.
+package struct JSONMember: Sendable, Equatable {
+    package let name: String
+    package let value: JSONValue
+
+    package init(name: String, value: JSONValue) {
+        self.name = name
+        self.value = value
+    }
+
+    package static func == (left: JSONMember, right: JSONMember) -> Bool {
+        left.name.hasSameBytes(as: right.name) && left.value == right.value
+    }
+}
+
+/// An object: its members in the order of the text, every name once.
+package struct JSONObject: Sendable {
+    package private(set) var members: [JSONMember]
+
+    package init() { members = [] }
+
+    /// A name that comes twice keeps its first place and its last value.
+    package init(_ members: [JSONMember]) {
+        self.members = []
+        self.members.reserveCapacity(members.count)
+        for member in members { self[member.name] = member.value }
+    }
+
+    /// For the parser, which has refused repeated names already.
+    init(distinct members: [JSONMember]) { self.members = members }
+
+    package var isEmpty: Bool { members.isEmpty }
+    package var count: Int { members.count }
+
+    /// The value of the member whose name has exactly these bytes. Setting `nil` removes the member.
+    ///
+    /// - Complexity: O(members). A reader of many names goes through ``members`` once instead.
+    package subscript(name: String) -> JSONValue? {
+        get {
+            for member in members where member.name.hasSameBytes(as: name) { return member.value }
+            return nil
+        }
+        set {
+            let index = members.firstIndex { $0.name.hasSameBytes(as: name) }
+            switch (index, newValue) {
+            case (let index?, let value?): members[index] = JSONMember(name: name, value: value)
+            case (let index?, nil): members.remove(at: index)
+            case (nil, let value?): members.append(JSONMember(name: name, value: value))
+            case (nil, nil): break
+            }
+        }
+    }
+}
+
+extension JSONObject: Equatable {
+    /// Without regard to the order of the members.
+    package static func == (left: JSONObject, right: JSONObject) -> Bool {
+        guard left.count == right.count else { return false }
+        // Same order is the usual case, and costs no look-ups.
+        if left.members == right.members { return true }
+        var values: [NameKey: JSONValue] = [:]
+        for member in right.members { values[NameKey(member.name)] = member.value }
+        return left.members.allSatisfy { values[NameKey($0.name)] == $0.value }
+    }
+}
+
+extension JSONObject: ExpressibleByDictionaryLiteral {
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self.init(elements.map { JSONMember(name: $0.0, value: $0.1) })
+    }
+}
+
+/// A name as a set element: hashed (seeded per process, so that collisions cannot be prepared) and compared by its bytes.
+struct NameKey: Hashable {
+    private let name: String
+    init(_ name: String) { self.name = name }
+
+    static func == (left: NameKey, right: NameKey) -> Bool { left.name.hasSameBytes(as: right.name) }
+
+    func hash(into hasher: inout Hasher) {
+        var name = name
+        name.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

@@ -1,0 +1,86 @@
+/// One JSON value (RFC 8259 section 3).
+package enum JSONValue: Sendable {
+    case null
+    case bool(Bool)
+    case number(JSONNumber)
+    case string(String)
+    case array([JSONValue])
+    case object(JSONObject)
+
+    package var isNull: Bool {
+        if case .null = self { true } else { false }
+    }
+    package var bool: Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+    package var number: JSONNumber? {
+        if case .number(let value) = self { value } else { nil }
+    }
+    package var string: String? {
+        if case .string(let value) = self { value } else { nil }
+    }
+    package var array: [JSONValue]? {
+        if case .array(let value) = self { value } else { nil }
+    }
+    package var object: JSONObject? {
+        if case .object(let value) = self { value } else { nil }
+    }
+
+    /// The kind of value for messages: "null", "boolean", "number", "string", "array" or "object".
+    package var typeName: String {
+        switch self {
+        case .null: "null"
+        case .bool: "boolean"
+        case .number: "number"
+        case .string: "string"
+        case .array: "array"
+        case .object: "object"
+        }
+    }
+}
+
+extension JSONValue: Equatable {
+    /// By value: numbers as numbers, strings byte for byte, objects without regard to order.
+    package static func == (left: JSONValue, right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let left), .bool(let right)): left == right
+        case (.number(let left), .number(let right)): left == right
+        case (.string(let left), .string(let right)): left.hasSameBytes(as: right)
+        case (.array(let left), .array(let right)): left == right
+        case (.object(let left), .object(let right)): left == right
+        case (.null, _), (.bool, _), (.number, _), (.string, _), (.array, _), (.object, _): false
+        }
+    }
+}
+
+extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral
+{
+    package init(nilLiteral: ()) { self = .null }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(integerLiteral value: Int64) { self = .number(JSONNumber(value)) }
+    /// Infinity and NaN have no JSON number; they become `null`.
+    package init(floatLiteral value: Double) { self = JSONNumber(value).map(JSONValue.number) ?? .null }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral {
+    package init(stringLiteral value: String) { self = .string(value) }
+    package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self = .object(JSONObject(elements.map { JSONMember(name: $0.0, value: $0.1) }))
+    }
+}
+
+extension String {
+    /// `==` on `String` is Unicode canonical equivalence; names and values in protocols are octets.
+    @inline(__always)
+    package func hasSameBytes(as other: String) -> Bool {
+        utf8.count == other.utf8.count && (isSameSmallText(other) || utf8.elementsEqual(other.utf8))
+    }
+
+    /// The standard library compares two equal short strings by their bits; equality of bits is equality of bytes.
+    @inline(__always)
+    private func isSameSmallText(_ other: String) -> Bool {
+        utf8.count < 16 && unsafeBitCast(self, to: (UInt64, UInt64).self) == unsafeBitCast(other, to: (UInt64, UInt64).self)
+    }
+}
