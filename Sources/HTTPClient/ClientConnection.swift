@@ -61,8 +61,8 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
         guard case .dialling = phase else { return }
         switch consume result {
         case .connected(let descriptor, _): connected(descriptor)
-        case .failed(.timedOut), .failed(.failed(.timedOut)): openingFailed(.connectTimeout)
-        case .failed: openingFailed(.refused)
+        case .failed(let error):
+            openingFailed(error == .timedOut || error == .failed(.timedOut) ? .connectTimeout : .refused)
         }
     }
 
@@ -101,7 +101,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     }
 
     /// The time to open the connection is over.
-    override func fire() {
+    override public func fire() {
         switch phase {
         case .resolving: openingFailed(.dns)
         case .handshaking: openingFailed(.connectTimeout)

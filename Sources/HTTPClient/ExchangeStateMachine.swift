@@ -134,11 +134,16 @@ package struct ExchangeStateMachine: Sendable {
             offset += parsed.byteCount
             return parsed.head
         }
-        let already = partialHead.count
-        partialHead.append(rest)
-        guard let parsed = try parser.parse(partialHead.span.bytes) else { return nil }
+        // Taken out while it grows, so that it is not copied.
+        var head: [UInt8] = []
+        swap(&head, &partialHead)
+        let already = head.count
+        head.append(rest)
+        guard let parsed = try parser.parse(head.span.bytes) else {
+            partialHead = head
+            return nil
+        }
         offset += parsed.byteCount - already
-        partialHead = []
         return parsed.head
     }
 
