@@ -24,9 +24,8 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
     private let number: Int
     private let stream: ByteStream
     private let loop: EventLoop
-    // Unowned: the server outlives its connections, the simulator the server's loop.
-    private unowned let simulator: Simulator
-    private unowned let server: SimulatorServer
+    private let simulator: Simulator
+    private let server: SimulatorServer
 
     private var state = State.head
     private var input: [UInt8] = []
@@ -38,11 +37,13 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
 
     /// Of the answer in progress.
     private var arrival: SimulatorState.Arrival?
+    private var isCommitted = false
     private var steps: [WireStep] = []
     private var nextStep = 0
     private var closes = false
     private var isHead = false
     private(set) var isHeld = false
+    private(set) var servesControl = false
     private var idleClose: Fault.IdleClose?
 
     init(number: Int, stream: ByteStream, loop: EventLoop, simulator: Simulator, server: SimulatorServer) {
@@ -148,12 +149,14 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
         isHead = head.method == .head
         let body = content
         content = []
-        if head.target.pathBytes.starts(with: "/control/".utf8) {
+        servesControl = head.target.pathBytes.starts(with: "/control/".utf8)
+        if servesControl {
             let request = ControlRequest(method: head.method.text, target: head.target, body: body)
             return send(ControlRoutes.answer(request, simulator), simulator.newRequestID())
         }
         let arrival = simulator.arrive(head, body: body, connection: number)
         self.arrival = arrival
+        isCommitted = false
         steps = arrival.fault.map(WirePlan.steps(before:)) ?? [.commit]
         nextStep = 0
         run()
@@ -190,6 +193,7 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
 
     private func commit() {
         guard let arrival else { return }
+        isCommitted = true
         let (answer, date) = simulator.perform(arrival)
         steps = WirePlan.steps(
             after: arrival.fault ?? Fault(), answer, requestID: arrival.requestID, date: date, closes: closes, isHead: isHead)
@@ -197,9 +201,7 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func end(_ ending: WireStep.Ending) {
-        if let arrival, nextStep > 0, !steps.contains(where: { if case .write = $0 { true } else { false } }) {
-            simulator.abandon(arrival)
-        }
+        if let arrival, !isCommitted { simulator.abandon(arrival) }
         arrival = nil
         steps = []
         switch ending {

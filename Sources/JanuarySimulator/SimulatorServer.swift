@@ -9,6 +9,8 @@ final class SimulatorServer {
     private let tls: TLSServerContext?
     private var acceptor: Acceptor?
     private var connections: [Int: SimulatorConnection] = [:]
+    // A cycle until `stop`, so that no callback meets a simulator that is gone.
+    private var simulator: Simulator?
 
     init(loop: EventLoop, socket: ListeningSocket, tls: TLSServerContext?) {
         self.loop = loop
@@ -17,9 +19,9 @@ final class SimulatorServer {
     }
 
     func start(_ simulator: Simulator) -> SystemError? {
-        // Unowned: `Simulator.stop` ends the loop, and with it every callback, before the simulator goes.
-        let acceptor = Acceptor(loop: loop, socket: socket, exhausted: { _ in }) { [unowned self, unowned simulator] descriptor, _ in
-            accept(descriptor, simulator)
+        self.simulator = simulator
+        let acceptor = Acceptor(loop: loop, socket: socket, exhausted: { _ in }) { [weak self] descriptor, _ in
+            self?.accept(descriptor, simulator)
         }
         self.acceptor = acceptor
         do throws(SystemError) {
@@ -60,11 +62,15 @@ final class SimulatorServer {
 
     func release() { for connection in Array(connections.values) { connection.release() } }
 
-    func closeConnections(reset: Bool) { for connection in Array(connections.values) { connection.close(reset: reset) } }
+    /// All but those that last carried a control request, whose answer would be cut off.
+    func closeConnections(reset: Bool) {
+        for connection in Array(connections.values) where !connection.servesControl { connection.close(reset: reset) }
+    }
 
     func stop() {
         acceptor?.stop(drainQueue: false)
         acceptor = nil
-        closeConnections(reset: false)
+        for connection in Array(connections.values) { connection.close(reset: false) }
+        simulator = nil
     }
 }

@@ -69,7 +69,7 @@ package struct SimulatorState: Sendable {
     mutating func perform(_ arrival: Arrival, now: WallInstant) -> Answer {
         let content = arrival.fault?.content ?? Fault.Content()
         var answer: Answer
-        let committed = arrival.fault?.skipsWork != true
+        let worked = arrival.fault?.skipsWork != true
         if let refusal = content.refusal {
             answer = .failure(
                 refusal.status, refusal.code, refusal.message ?? "a fault on command", retryAfter: refusal.retryAfter)
@@ -77,15 +77,16 @@ package struct SimulatorState: Sendable {
             answer = Answer(307, [])
             answer.content = .bytes([])
             answer.location = location
-        } else if !committed {
+        } else if !worked {
             answer = Answer(500, [])
         } else {
             answer = work(arrival, content, now)
         }
+        // A refusal of January's own changes nothing; a revocation that stopped half-way does.
+        let committed = worked && (answer.isSuccess || answer.code == "client_token_revocation_incomplete")
         answer.apply(content)
-        // Cut or dropped answers are told apart by the fault, which the test knows: here it counts what January meant to say.
         ledger.update(
-            arrival.number, arrival.operation, Self.outcome(arrival.fault, answer), committed: committed && answer.isSuccess,
+            arrival.number, arrival.operation, Self.outcome(arrival.fault, answer), committed: committed,
             token: answer.mintedToken)
         return answer
     }
