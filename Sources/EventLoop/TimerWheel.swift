@@ -2,7 +2,8 @@ import Primitives
 
 /// Something that fires once at a time of its own. Belongs to one loop; a base class, so that an owner can be its own timer and a
 /// connection needs no second object.
-package class TimerNode {
+open class TimerNode {
+    // `open`, the only public thing here: a package class cannot be inherited from in another target.
     /// When it is to fire; read by the wheel when its slot comes up, so that a later deadline needs no relinking.
     fileprivate var deadline = MonotonicInstant.distantFuture
     fileprivate var slotTick: Int64 = -1
@@ -10,19 +11,19 @@ package class TimerNode {
     // Weak in meaning: the neighbour that owns this node through `next` lives at least as long as the link.
     fileprivate unowned(unsafe) var previous: TimerNode?
 
-    package init() {}
+    public init() {}
 
     package final var isScheduled: Bool { slotTick >= 0 }
 
     /// Called on the loop, never before the deadline. The node is no longer scheduled then.
-    package func fire() {}
+    open func fire() {}
 }
 
 /// A timer with a closure. The loop keeps it alive while it is scheduled: capture its owner weakly.
 package final class LoopTimer: TimerNode {
     private let action: () -> Void
     package init(_ action: @escaping () -> Void) { self.action = action }
-    override package func fire() { action() }
+    override public func fire() { action() }
 }
 
 /// Hashed timing wheel: 4,096 slots of about 4.2 ms (one turn 17 s). Scheduling, cancelling and moving are O(1); what lies more than one

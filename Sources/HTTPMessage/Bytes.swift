@@ -17,6 +17,8 @@ struct ByteSet: Sendable {
     static let query = ByteSet(low: 0xAFFF_FFD2_0000_0000, high: 0x7FFF_FFFF_FFFF_FFFF)
     /// `reg-name` without `%` (RFC 3986 section 3.2.2), and without the comma: a list of hosts is two readings.
     static let host = ByteSet(low: 0x2BFF_6FD2_0000_0000, high: 0x47FF_FFFE_87FF_FFFE)
+    /// Names that are looked up: letters, digits, `-`, `.` and `_`.
+    static let hostName = ByteSet(low: 0x03FF_6000_0000_0000, high: 0x07FF_FFFE_87FF_FFFE)
 }
 
 /// Kept here and not in `Primitives`, because these run once per byte and are inlined only inside their own module.
