@@ -113,7 +113,7 @@ struct JWTVerifierReader {
         guard let texts = section.stringOrStrings(key) else { return nil }
         if texts.isEmpty || texts.contains("") {
             section.problem(key, "must not be empty")
-            return nil
+            return []
         }
         return texts
     }
