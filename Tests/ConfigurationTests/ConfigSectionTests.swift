@@ -306,6 +306,18 @@ private enum Only: String, CaseIterable { case only }
         #expect(reader.problems == [])
     }
 
+    @Test func aSectionRefusedAsAWholeIsOneProblem() {
+        let found = problems("limit: {requests: 5, per: {a: 1}}\nother: {b: 1}") { root in
+            if case .section(let limit) = root.sectionUnlessFalse("limit") {
+                limit.problem(nil, "is not available")
+                limit.abandon()
+            }
+            _ = root.section("other")
+            root.finish()
+        }
+        #expect(found == ["config.yaml:1: limit: is not available", "config.yaml:2: other.b: unknown key"])
+    }
+
     @Test func aSectionNobodyFinishedHasNoUnknownKeys() {
         let reader = ConfigReader.parse("a: {b: 1}\nc: 2")
         _ = reader.root.section("a").string("x")
