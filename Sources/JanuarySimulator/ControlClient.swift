@@ -22,7 +22,8 @@ package enum ControlClient {
         guard let loop = try? EventLoop(name: "control") else { return nil }
         loop.start()
         let content = body?.encoded() ?? []
-        let head = "\(method) \(path) HTTP/1.1\r\nHost: \(address)\r\nContent-Length: \(content.count)\r\nConnection: close\r\n\r\n"
+        let head =
+            "\(method) \(path) HTTP/1.1\r\nHost: \(address)\r\nContent-Length: \(content.count)\r\nConnection: close\r\n\r\n"
         let result = Lock<[UInt8]>([])
         let done = DispatchSemaphore(value: 0)
         loop.execute {

@@ -29,6 +29,8 @@ package struct SimulatorCommand: Sendable, Equatable {
     package var certificateFile: String?
     package var keyFile: String?
 
+    package init() {}
+
     package static let usage = """
         january-simulator: January's API side and an identity provider, for development and tests.
 

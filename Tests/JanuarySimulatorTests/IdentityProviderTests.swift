@@ -74,7 +74,8 @@ import Testing
             #expect(document["id_token_signing_alg_values_supported"] == ["ES256"])
             _ = try scenario.control(
                 "PATCH", "identity",
-                #"{"issuer":"https://idp.example","discovery":{"jwks_uri":null,"token_endpoint":"x"},"cache_control":"max-age=60"}"#)
+                #"{"issuer":"https://idp.example","discovery":{"jwks_uri":null,"token_endpoint":"x"},"cache_control":"max-age=60"}"#
+            )
             let reply = try scenario.exchange(Scenario.request("GET", path))
             #expect(reply.json["issuer"] == "https://idp.example")
             #expect(reply.json["jwks_uri"] == nil)
@@ -105,7 +106,9 @@ import Testing
             #expect(try claims(#"{"expires_in":null}"#)["exp"] == nil)
             let several = try scenario.control("POST", "session", #"{"subs":["a","b"]}"#).json["tokens"]?.array ?? []
             #expect(
-                try several.map { try JWTClaims.parse(try CompactJWS.parse($0.string ?? "").payload.span.bytes).subject } == ["a", "b"])
+                try several.map { try JWTClaims.parse(try CompactJWS.parse($0.string ?? "").payload.span.bytes).subject } == [
+                    "a", "b",
+                ])
         }
     }
 

@@ -39,7 +39,8 @@ import Testing
     @Test func everyAnswerHasARequestIDOfItsOwn() async throws {
         try await Scenario.run { scenario throws in
             let replies = try [
-                Scenario.mint(), Scenario.mint("{}"), Scenario.request("GET", "/nothing"), Scenario.request("GET", "/idp/jwks.json"),
+                Scenario.mint(), Scenario.mint("{}"), Scenario.request("GET", "/nothing"),
+                Scenario.request("GET", "/idp/jwks.json"),
                 Scenario.request("GET", "/control/health"), "broken\r\n\r\n",
             ].map { try scenario.exchange($0) }
             #expect(replies.map(\.status) == [201, 400, 404, 200, 200, 400])
@@ -60,7 +61,8 @@ import Testing
             #expect(entries[0].method == .post)
             #expect(entries[0].committed)
             #expect(entries[0].mintedToken == scenario.simulator.tokens(of: "user-1").first?.token)
-            #expect(entries.map(\.outcome) == [.answered(status: 201, code: nil), .answered(status: 400, code: "invalid_request")])
+            #expect(
+                entries.map(\.outcome) == [.answered(status: 201, code: nil), .answered(status: 400, code: "invalid_request")])
             #expect(!entries[1].committed)
             #expect(scenario.simulator.counts(of: .revoke).received == 0)
             let counts = scenario.simulator.counts(of: .mint)
@@ -100,7 +102,8 @@ import Testing
     @Test func aBodyInChunksIsReadAndAnExpectationIsMet() async throws {
         try await Scenario.run { scenario throws in
             let client = try scenario.client()
-            let head = "POST /v1.2/auth/client-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(SimulatorSettings.developmentKey)\r\n"
+            let head =
+                "POST /v1.2/auth/client-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(SimulatorSettings.developmentKey)\r\n"
             let size = String(Scenario.mintBody.utf8.count, radix: 16)
             try client.send(head + "Transfer-Encoding: chunked\r\n\r\n\(size)\r\n\(Scenario.mintBody)\r\n0\r\n\r\n")
             #expect(Reply(try client.receiveResponses().joined()).status == 201)
