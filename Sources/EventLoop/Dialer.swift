@@ -74,7 +74,7 @@ package final class Dialer {
     }
 
     /// RFC 8305 section 4: the order is kept, but the families take turns, beginning with the first address's.
-    static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
+    package static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard let family = addresses.first?.family else { return [] }
         let preferred = addresses.filter { $0.family == family }
         let others = addresses.filter { $0.family != family }

@@ -25,6 +25,10 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private var exchange: Exchange?
     private var machine: ExchangeStateMachine?
     private var hasServed = false
+    /// It has been left alone since the last byte: the peer may have closed it.
+    private var mayBeStale = false
+    /// The kernel had nothing more when the last bytes were read.
+    private var isInputDrained = true
 
     init(client: HTTPClient, pool: OriginPool, id: ID) {
         self.client = client
@@ -92,6 +96,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private func opened() {
         client.counters.countOpened(resumed: tls?.isResumed ?? false)
         client.act(pool.machine.connected(id, now: client.loop.now), on: self)
+        mayBeStale = true
     }
 
     private func openingFailed(_ reason: UpstreamError.NotSentReason) {
@@ -116,7 +121,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
         guard case .open(let stream) = phase, let request = exchange.request else { return }
         exchange.state = .active(self)
         self.exchange = exchange
-        if hasServed, stream.hasUnreadInput() {
+        if mayBeStale, stream.hasUnreadInput() {
             // Closed, or about to be: whatever came while nothing was asked is no answer to this request (RFC 9112 section 9.3.1).
             return giveUp(.notSent(.closedBeforeSend))
         }
@@ -167,8 +172,11 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             self.exchange = nil
             machine = nil
             let result = Self.decoded(response, maxBytes: request.maxResponseBytes)
-            client.act(
-                pool.machine.released(id, isReusable: isReusable && !stream.peerEnded, now: client.loop.now), on: self)
+            let isReusable = isReusable && isInputDrained && !stream.peerEnded
+            // Whoever is served now, inside this call, finds the connection as the kernel has just shown it.
+            mayBeStale = false
+            client.act(pool.machine.released(id, isReusable: isReusable, now: client.loop.now), on: self)
+            mayBeStale = true
             client.finish(exchange, result)
         }
     }
@@ -219,6 +227,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
         guard case .open = phase else { return }
         // Bytes on an idle connection: a late 408, or the answer to a question nobody asked.
         guard exchange != nil, machine != nil else { return close() }
+        isInputDrained = bytes.count < EventLoop.readBufferBytes
         let step = machine?.received(bytes.bytes) ?? .needMore
         act(step, stream)
     }

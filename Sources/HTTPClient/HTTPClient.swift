@@ -154,6 +154,7 @@ package final class HTTPClient: HTTPExchange {
         case .unused: return
         case .waiting(let pool):
             _ = pool.machine.withdraw(exchange)
+            if budget.isWanted, let member, !pools.contains(where: { $0.machine.needsConnection }) { budget.stopWaiting(member) }
             pool.report(to: counters)
             finish(exchange, .failure(unsentTimeout(exchange)))
         case .active(let connection): connection.giveUp(.timedOut(sent: true))
@@ -222,7 +223,7 @@ package final class HTTPClient: HTTPExchange {
         switch action {
         case .none: break
         case .serve(let exchange): connection.run(exchange)
-        case .keepIdle: sweep(by: pool.machine.nextExpiry)
+        case .keepIdle: sweep(by: pool.machine.expiry(of: connection.id))
         case .close: connection.close()
         }
         pool.report(to: counters)

@@ -189,11 +189,16 @@ package struct PoolStateMachine<Request: Equatable> {
     package var nextExpiry: MonotonicInstant? {
         var next: MonotonicInstant?
         for index in idle {
-            guard case .idle(let opened, let since) = states[index] else { continue }
-            let expiry = min(opened + limits.maxAge, since + limits.idleTimeout)
+            guard let expiry = expiry(of: ConnectionID(index: index)) else { continue }
             next = min(next ?? expiry, expiry)
         }
         return next
+    }
+
+    /// When the time of one idle connection is over.
+    package func expiry(of connection: ConnectionID) -> MonotonicInstant? {
+        guard case .idle(let opened, let since) = state(of: connection) else { return nil }
+        return min(opened + limits.maxAge, since + limits.idleTimeout)
     }
 
     /// Another pool needs the place: the idle connection that was not used for the longest time.
