@@ -10,7 +10,7 @@ package struct MintTerms: Sendable, Equatable {
     /// `scopes` as bytes, for the check of the answer.
     let scopeBytes: [[UInt8]]
 
-    /// - Parameter scopes: in any order, repeats allowed.
+    /// `scopes`: in any order, repeats allowed.
     package init(scopes: [String], ttlSeconds: Int) {
         var distinct: [[UInt8]] = []
         for scope in scopes.map({ Array($0.utf8) }).sorted(by: { $0.lexicographicallyPrecedes($1) }) where scope != distinct.last

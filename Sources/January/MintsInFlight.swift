@@ -31,7 +31,7 @@ package final class MintsInFlight: Sendable {
     private let maxCount: Atomic<Int>
     private let lastNumber = Atomic<UInt64>(0)
 
-    /// - Parameter shardCount: rounded up to a power of two.
+    /// `shardCount`: rounded up to a power of two.
     package init(maxCount: Int, shardCount: Int = 64) {
         self.maxCount = Atomic(maxCount)
         var count = 1
