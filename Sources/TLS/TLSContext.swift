@@ -1,4 +1,5 @@
 import COpenSSL
+import EventLoop
 import Primitives
 
 /// Which authorities a client trusts.
@@ -133,6 +134,8 @@ private enum SharedSettings {
     private static let options: UInt64 = 1 << 30 | 1 << 17
 
     static func makeContext(_ method: OpaquePointer?) throws(TLSError) -> OpaquePointer {
+        // OpenSSL writes with write(2), which cannot be told not to raise SIGPIPE: nobody can use TLS here and forget it.
+        ProcessSettings.ignoreBrokenPipes()
         ERR_clear_error()
         guard let context = SSL_CTX_new(method) else { throw .unavailable }
         setVersions(context, .tls12, .tls13)
