@@ -36,10 +36,11 @@ package final class TLSClientContext: @unchecked Sendable {
         _ = SSL_CTX_ctrl(
             raw, SSL_CTRL_SET_SESS_CACHE_MODE, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL), nil)
         SSL_CTX_sess_set_new_cb(raw) { ssl, session in
-            // Called inside a read or handshake of the stream that owns `ssl`, so the stream is alive. 1 = we keep the reference.
+            // Called inside a read or handshake of the stream that owns `ssl`, so the stream is alive.
             guard let ssl, let session, let owner = SSL_get_ex_data(ssl, 0) else { return 0 }
             Unmanaged<TLSStream>.fromOpaque(owner).takeUnretainedValue().keep(session: session)
-            return 1
+            // The reference stays OpenSSL's: a copy is kept.
+            return 0
         }
     }
 
