@@ -14,3 +14,9 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+
+// OPENSSL_free is a macro that adds file and line.
+static inline void COpenSSL_free(void *memory) { OPENSSL_free(memory); }
+
+// An expression of other macros, which Swift does not import.
+static const int COpenSSL_EVP_PKEY_PUBLIC_KEY = EVP_PKEY_PUBLIC_KEY;

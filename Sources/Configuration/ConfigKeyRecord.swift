@@ -2,7 +2,7 @@
 package struct ConfigKeyRecord: Sendable, Equatable {
     package enum Kind: String, Sendable, CaseIterable {
         case text, integer, number, seconds, boolean, choice, choices, texts, textOrTexts, value
-        case section, sections, items, secretFile, secretFiles, file, files, path
+        case section, sections, items, off, secretFile, secretFiles, file, files, path
     }
 
     /// The key with `[]` for the items of a list and `*` for a name the operator chooses: `sessions.verifiers[].issuer`,

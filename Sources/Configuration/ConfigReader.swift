@@ -31,6 +31,8 @@ package final class ConfigReader {
             let log = ConfigLog(fileName: file, folder: folder)
             log.add(
                 ConfigProblem(place: .file(name: file, line: nil), path: "", message: "cannot read the file: \(error.message)"))
+            var nothing = ConfigMapping()
+            EnvironmentOverlay(environment).apply(to: &nothing, log: log)
             log.close()
             return ConfigReader(root: ConfigNode(content: .refused, source: .builtIn), log: log, isBroken: true)
         }
@@ -73,6 +75,9 @@ package final class ConfigReader {
 
     /// Every key that was asked for, with its type, default and range.
     package var keyRecords: [ConfigKeyRecord] { log.records.all }
+
+    /// The keys the file and the environment give, in the form of ``ConfigKeyRecord/path``, as far as sections were read.
+    package var givenKeys: Set<String> { root.givenRecordPaths() }
 
     /// The effective configuration as YAML, every line with its source. Whole only after every owner has read its section.
     package func printed() -> String { ConfigPrinter.print(root) }

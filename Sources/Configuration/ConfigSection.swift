@@ -35,6 +35,7 @@ package final class ConfigSection {
     private var childSections: [String: [ConfigSection]] = [:]
     private var childItems: [String: [ConfigItem]] = [:]
     private var isFinished = false
+    private var isAbandoned = false
     private var isMapOfNames = false
 
     private(set) var entries: [ConfigEntry] = []
@@ -116,6 +117,16 @@ package final class ConfigSection {
         problem(key, message + got(key, nodes[key]))
     }
 
+    /// A problem at one item of a list of scalars, with the item's own line and value: `features[1]: is no feature (got "x")`.
+    package func invalid(_ key: String, at index: Int, _ message: String) {
+        guard state != .broken else { return }
+        guard let node = nodes[key], case let items = Self.items(node), items.indices.contains(index) else {
+            return problem(key, message)
+        }
+        let message = message + got(key, items[index])
+        log.add(problem(at: items[index].source, path: "\(joined(key))[\(index)]", message, isDirect: true))
+    }
+
     package func warning(_ key: String?, _ message: String) {
         guard state != .broken else { return }
         log.addWarning(made(key, message))
@@ -125,10 +136,13 @@ package final class ConfigSection {
     /// below. Several owners may read one section and each finish it.
     package func finish() { isFinished = true }
 
+    /// For a section that was refused as a whole: what is in it is no further problem.
+    package func abandon() { isAbandoned = true }
+
     private func made(_ key: String?, _ message: String) -> ConfigProblem {
-        guard let key else { return problem(at: source, home: home, path: path, message, isDirect: false) }
+        guard let key else { return problem(at: home, path: path, message, isDirect: false) }
         let node = nodes[key]
-        if let node { return problem(at: node.source, home: home, path: joined(key), message, isDirect: true) }
+        if let node { return problem(at: node.source, path: joined(key), message, isDirect: true) }
         // A key that nobody gave: the variable that would set it, or the line of the section that lacks it.
         if let variable = variables[key] {
             return ConfigProblem(place: .environment(variable: variable), path: "", message: message)
@@ -136,12 +150,10 @@ package final class ConfigSection {
         if log.fileName == nil, let variable = EnvironmentTable.variable(for: joined(key)) {
             return ConfigProblem(place: .environment(variable: variable), path: "", message: message)
         }
-        return problem(at: home, home: home, path: joined(key), message, isDirect: false)
+        return problem(at: home, path: joined(key), message, isDirect: false)
     }
 
-    private func problem(
-        at source: ConfigSource, home: ConfigSource, path: String, _ message: String, isDirect: Bool
-    ) -> ConfigProblem {
+    private func problem(at source: ConfigSource, path: String, _ message: String, isDirect: Bool) -> ConfigProblem {
         let place = log.place(source == .builtIn ? home : source)
         // A variable's name says it all where the variable is the key's own.
         if isDirect, case .environment = place { return ConfigProblem(place: place, path: "", message: message) }
@@ -165,8 +177,11 @@ package final class ConfigSection {
     func failItem(_ key: String, _ index: Int, _ node: ConfigNode, _ message: String) {
         guard state != .broken else { return }
         brokenKeys.insert(key)
-        log.add(problem(at: node.source, home: home, path: "\(joined(key))[\(index)]", message, isDirect: true))
+        log.add(problem(at: node.source, path: "\(joined(key))[\(index)]", message, isDirect: true))
     }
+
+    /// Something in the key's value was refused before; its problem is recorded.
+    func markBroken(_ key: String) { brokenKeys.insert(key) }
 
     /// ` (got "x")`, or nothing.
     func got(_ key: String, _ node: ConfigNode?) -> String {
@@ -233,25 +248,40 @@ package final class ConfigSection {
         if let node {
             state = .given
             if case .mapping(let given) = node.content { mapping = given } else if !node.isNull { state = .broken }
-        } else if self.state == .broken {
+        } else if self.state == .broken || brokenKeys.contains(key) {
             state = .broken
         }
         let childSource = node?.source ?? .builtIn
+        // A mapping that exists only because a variable set one of its keys is no place where others are missing.
+        let childHome: ConfigSource =
+            switch childSource {
+            case .file: childSource
+            case .environment: mapping.variables.isEmpty ? home : childSource
+            case .builtIn: home
+            }
         return ConfigSection(
-            state: state, mapping: mapping, source: childSource, home: childSource == .builtIn ? home : childSource,
+            state: state, mapping: mapping, source: childSource, home: childHome,
             path: joined(key) + suffix, recordPath: recordJoined(key) + recordSuffix, log: log)
     }
 
-    // MARK: - Unknown keys
+    // MARK: - Keys as a whole
+
+    private var below: [ConfigSection] {
+        childSections.values.joined() + childItems.values.joined().compactMap(\.section)
+    }
+
+    /// The given keys of this section and those below, in the form of ``ConfigKeyRecord/path``.
+    func givenRecordPaths() -> Set<String> {
+        below.reduce(into: Set(keys.map(recordJoined))) { $0.formUnion($1.givenRecordPaths()) }
+    }
 
     func unknownKeys(isFinished parentIsFinished: Bool) -> [ConfigProblem] {
-        guard state != .broken else { return [] }
+        guard state != .broken, !isAbandoned else { return [] }
         let isFinished = isFinished || parentIsFinished
         var problems: [ConfigProblem] = []
         if isFinished {
             for key in keys where !asked.contains(key) { problems += unknown(key) }
         }
-        let below = childSections.values.joined() + childItems.values.joined().compactMap(\.section)
         for section in below { problems += section.unknownKeys(isFinished: isFinished) }
         return problems
     }

@@ -77,11 +77,21 @@ extension ConfigSection {
     }
 
     package func sectionUnlessFalse(_ key: String) -> Toggle {
-        guard case .scalar(let text?, let isQuoted)? = kind(key), text == "false", !isQuoted else {
+        switch kind(key) {
+        case nil:
+            log.add(ConfigKeyRecord(recordJoined(key), .off))
             return optionalSection(key).map { .section($0) } ?? .absent
+        case .scalar(text: "false", isQuoted: false)?:
+            let node = ask(key, ConfigKeyRecord(recordJoined(key), .off))
+            log.add(ConfigKeyRecord(recordJoined(key), .section))
+            note(key, .value(.boolean(false)), node)
+            return .off
+        case .mapping?: return .section(section(key))
+        case .null?, .scalar?, .list?:
+            let node = ask(key, ConfigKeyRecord(recordJoined(key), .off))
+            fail(key, "must be false or a mapping\(got(key, node))")
+            return .section(section(key))
         }
-        _ = boolean(key, default: false)
-        return .off
     }
 
     /// A list of mappings. An item of another type is a problem and left out.
@@ -94,7 +104,10 @@ extension ConfigSection {
             }
             var sections: [ConfigSection] = []
             for (index, item) in nodes.enumerated() {
-                if case .refused = item.content { continue }
+                if case .refused = item.content {
+                    markBroken(key)
+                    continue
+                }
                 let section = child(key, item, index: index)
                 if section.isBroken || item.isNull {
                     failItem(key, index, item, "must be a mapping\(got(key, item))")
@@ -133,7 +146,9 @@ extension ConfigSection {
         // Weak: the section keeps its items.
         let report: (String) -> Void = { [weak self] in self?.failItem(key, index, node, $0) }
         switch node.content {
-        case .refused: return nil
+        case .refused:
+            markBroken(key)
+            return nil
         case .scalar(let text, _) where !node.isNull: return ConfigItem(content: .text(text), source: node.source, report: report)
         case .mapping:
             return ConfigItem(content: .section(child(key, node, index: index)), source: node.source, report: report)
@@ -170,7 +185,7 @@ extension ConfigSection {
             if case .scalar(let text, _) = item.content, !item.isNull {
                 texts.append(text)
             } else if case .refused = item.content {
-                continue
+                markBroken(key)
             } else {
                 failItem(key, index, item, "must be text\(got(key, item))")
             }

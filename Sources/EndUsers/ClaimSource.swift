@@ -43,7 +43,7 @@ package enum ClaimSource: Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .subject: subject.map(JSONValue.string)
         case .claim(let name): claims[name]
-        case .pointer(let pointer): claims[pointer: pointer]
+        case .pointer(let pointer): claims[pointer]
         }
     }
 
@@ -53,7 +53,7 @@ package enum ClaimSource: Sendable, Equatable, CustomStringConvertible {
         case .subject: nil
         case .claim: claims[name]
         case .pointer(let pointer):
-            parent(pointer).flatMap { claims[pointer: $0] }?.object?[name]
+            parent(pointer).flatMap { claims[$0] }?.object?[name]
         }
     }
 

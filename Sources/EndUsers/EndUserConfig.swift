@@ -41,6 +41,7 @@ extension EndUserMapping {
         case .hmac: transform = .hmac
         case .directory:
             section.problem("transform", "directory is not available in this version; use hmac or none")
+            section.finish()
             return EndUserMapping()
         }
         let prefix = section.string("prefix", default: "") ?? ""
@@ -50,7 +51,8 @@ extension EndUserMapping {
         if from.names.last == "email" {
             if trustsEmail {
                 section.warning(
-                    "trust_unverified_email", "lets whoever registers with somebody's e-mail address at the identity provider be them")
+                    "trust_unverified_email",
+                    "lets whoever registers with somebody's e-mail address at the identity provider be them")
             }
             if transform == .none {
                 section.warning("from", "e-mail addresses are refused as end-user IDs; use transform: hmac")
@@ -59,6 +61,7 @@ extension EndUserMapping {
             section.warning("trust_unverified_email", "has no effect: from names no claim email")
         }
         checkVerifiers(section, transform, verifiers)
+        section.finish()
         return EndUserMapping(
             from: from, transform: transform, prefix: prefix, secret: secret, trustsUnverifiedEmail: trustsEmail)
     }
@@ -66,28 +69,25 @@ extension EndUserMapping {
     private static func readFrom(_ section: ConfigSection, _ defaultFrom: String) -> ClaimSource {
         let text = section.string("from", default: defaultFrom) ?? defaultFrom
         guard let from = ClaimSource(text) else {
-            section.problem("from", "must be subject, the name of a claim, or a JSON pointer such as /user/id (got \"\(text)\")")
+            section.invalid("from", "must be subject, the name of a claim, or a JSON pointer such as /user/id")
             return .subject
         }
         if from.isUserWritable {
-            section.problem("from", "people can set \(from.names[0]) for themselves, so anybody could be anybody (got \"\(text)\")")
+            section.invalid("from", "people can set \(from.names[0]) for themselves, so anybody could be anybody")
         } else if from.isOftenUserWritable {
-            section.warning("from", "at many identity providers people can set \(text) for themselves and so become somebody else")
+            section.warning(
+                "from", "at many identity providers people can set \(text) for themselves and so become somebody else")
         }
         return from
     }
 
     private static func readSecret(_ section: ConfigSection, _ transform: Transform) -> Secret? {
-        let file = section.secretFile("secret_file")
         switch transform {
         case .none:
-            if file != nil { section.warning("secret_file", "has no effect with transform: none") }
+            if section.secretFile("secret_file") != nil { section.warning("secret_file", "has no effect with transform: none") }
             return nil
         case .hmac:
-            guard let file else {
-                if !section.has("secret_file") { section.problem("secret_file", "is required with transform: hmac") }
-                return nil
-            }
+            guard let file = section.requiredSecretFile("secret_file") else { return nil }
             if file.secret.byteCount < minSecretBytes {
                 section.problem("secret_file", "must hold at least \(minSecretBytes) bytes (has \(file.secret.byteCount))")
             }
@@ -128,7 +128,9 @@ extension EndUserMapping {
             let first = verifiers[0].namespace
             let shareOne =
                 first != nil
-                && verifiers.allSatisfy { $0.hasExplicitNamespace && $0.namespace.map { $0.hasSameBytes(as: first ?? "") } ?? false }
+                && verifiers.allSatisfy {
+                    $0.hasExplicitNamespace && $0.namespace.map { $0.hasSameBytes(as: first ?? "") } ?? false
+                }
             if !shareOne, !haveOwnPrefixes(verifiers) {
                 section.problem(
                     "transform",

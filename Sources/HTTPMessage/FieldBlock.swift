@@ -38,7 +38,7 @@ package struct FieldBlock: Sendable, CustomStringConvertible, CustomDebugStringC
 
     /// A value from our own source. A control character or a reserved name in it is a mistake there and stops the process.
     package mutating func append(_ name: FieldName, literal value: StaticString) {
-        precondition(!FieldBlock.isReserved(name), "reserved field name")
+        precondition(!name.isReserved, "reserved field name")
         value.withUTF8Buffer {
             precondition($0.allSatisfy(\.isFieldContent), "control character in a field value")
             write(name, prefix: "", value: UnsafeRawBufferPointer($0).bytes)
@@ -46,7 +46,7 @@ package struct FieldBlock: Sendable, CustomStringConvertible, CustomDebugStringC
     }
 
     private mutating func append(_ name: FieldName, prefix: String, value: RawSpan) throws(FieldError) {
-        guard !FieldBlock.isReserved(name) else { throw .reservedName }
+        guard !name.isReserved else { throw .reservedName }
         guard prefix.utf8.allSatisfy(\.isFieldContent), value.firstControl(from: 0, to: value.byteCount) == value.byteCount
         else { throw .invalidValue }
         write(name, prefix: prefix, value: value)
@@ -63,16 +63,6 @@ package struct FieldBlock: Sendable, CustomStringConvertible, CustomDebugStringC
         let written = bytes.span.bytes.trimmed(valueStart..<bytes.count)
         entries.append(Fields.Entry(name: start..<nameEnd, value: written))
         bytes.append(contentsOf: [ASCII.carriageReturn, ASCII.lineFeed])
-    }
-
-    /// Fields that say where a message ends, where it goes, or what becomes of the connection (RFC 9110 section 7.6.1).
-    package static func isReserved(_ name: FieldName) -> Bool {
-        switch name.text {
-        case "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer",
-            "upgrade", "expect":
-            true
-        default: false
-        }
     }
 
     package var description: String { "<redacted>" }

@@ -1,17 +1,30 @@
 /// A field name in lower case (RFC 9110 section 5.1: names are compared without case).
 package struct FieldName: Sendable, Hashable, CustomStringConvertible {
     package let bytes: [UInt8]
+    /// Says where a message ends, where it goes, or what becomes of the connection (RFC 9110 section 7.6.1): not for a ``FieldBlock``.
+    package let isReserved: Bool
 
     /// A literal. Anything but a token is a mistake in our own source and stops the process.
     package init(_ literal: StaticString) {
         bytes = literal.withUTF8Buffer { $0.map(\.lowercasedASCII) }
         precondition(!bytes.isEmpty && bytes.allSatisfy(ByteSet.token.contains), "field name is not a token")
+        isReserved = FieldName.isReserved(bytes)
     }
 
     /// A name from configuration. `nil` when it is not a token.
     package init?(parsing text: String) {
         bytes = text.utf8.map(\.lowercasedASCII)
+        isReserved = FieldName.isReserved(bytes)
         guard !bytes.isEmpty, bytes.allSatisfy(ByteSet.token.contains) else { return nil }
+    }
+
+    private static func isReserved(_ bytes: [UInt8]) -> Bool {
+        switch String(decoding: bytes, as: UTF8.self) {
+        case "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer",
+            "upgrade", "expect":
+            true
+        default: false
+        }
     }
 
     package var text: String { String(decoding: bytes, as: UTF8.self) }

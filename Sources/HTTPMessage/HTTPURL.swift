@@ -50,8 +50,6 @@ package struct HTTPURL: Sendable, Hashable, CustomStringConvertible, CustomDebug
     /// Path and query in origin-form, as written; `/` where there is no path.
     package let target: String
     package let userInfo: UserInfo?
-    /// Nothing stood behind the authority.
-    let hasEmptyTarget: Bool
 
     package static func parse(_ text: String) throws(HTTPURLError) -> HTTPURL {
         let bytes = Array(text.utf8)
@@ -84,7 +82,7 @@ package struct HTTPURL: Sendable, Hashable, CustomStringConvertible, CustomDebug
         }
         let rest = String(decoding: bytes[authorityEnd...], as: UTF8.self)
         return HTTPURL(
-            origin: origin, target: pathEnd == authorityEnd ? "/" + rest : rest, userInfo: userInfo, hasEmptyTarget: rest.isEmpty)
+            origin: origin, target: pathEnd == authorityEnd ? "/" + rest : rest, userInfo: userInfo)
     }
 
     /// For every output: user information and query are hidden.

@@ -23,7 +23,10 @@ package struct Origin: Sendable, Hashable, CustomStringConvertible {
 
     /// `https://app.example.com` with an optional port and nothing behind it (RFC 6454 section 6.2). `null` is none.
     package static func parse(_ text: String) -> Origin? {
-        guard let url = try? HTTPURL.parse(text), url.userInfo == nil, url.hasEmptyTarget else { return nil }
+        // The target of a URL is its end, `/` also where nothing stood; so the text must not hold one slash more than `://`.
+        guard let url = try? HTTPURL.parse(text), url.userInfo == nil, url.target == "/",
+            text.utf8.count(where: { $0 == UInt8(ascii: "/") }) == 2
+        else { return nil }
         return url.origin
     }
 
@@ -47,7 +50,7 @@ package struct Origin: Sendable, Hashable, CustomStringConvertible {
     private static func isHost(_ bytes: [UInt8]) -> Bool {
         let span = bytes.span.bytes
         if bytes.contains(UInt8(ascii: ":")) { return IPv6Text.parse(span, 0..<bytes.count) != nil }
-        // No `%`: an encoded host name means something else to every resolver.
-        return !bytes.isEmpty && span.firstOutside(.host, from: 0, to: bytes.count) == bytes.count
+        // Less than a URL allows: an encoded name means something else to every resolver, `*` something else to every reader.
+        return !bytes.isEmpty && span.firstOutside(.hostName, from: 0, to: bytes.count) == bytes.count
     }
 }

@@ -19,7 +19,7 @@ package enum JanuaryFailure: Error, Equatable, Sendable {
     /// An answer that is no HTTP, too large, or compressed beyond reading.
     case unreadableAnswer
     /// Refused, connect timed out, DNS, TLS, closed before anything was written: nothing was sent.
-    case unreachable(NotSentReason)
+    case unreachable(UpstreamError.NotSentReason)
     /// 5xx, 408, 425.
     case unavailable(status: Int, JanuaryErrorCode)
     /// The connection broke after the request was sent.
@@ -55,23 +55,16 @@ package enum JanuaryFailure: Error, Equatable, Sendable {
     }
 
     /// Bounded: log field and metric label, finer than `code`.
-    package var reason: StaticString {
+    package var reason: String {
         switch self {
         case .keyRejected: "key_rejected"
         case .forbidden: "forbidden"
         case .quotaExhausted: "quota_exhausted"
         case .rejectedRequest: "rejected_request"
-        case .invalidAnswer(let problem): problem.reason
+        case .invalidAnswer(let problem): problem.rawValue
         case .unexpectedStatus: "unexpected_status"
         case .unreadableAnswer: "unreadable_answer"
-        case .unreachable(let reason):
-            switch reason {
-            case .refused: "refused"
-            case .connectTimeout: "connect_timeout"
-            case .dns: "dns"
-            case .tls: "tls"
-            default: "not_sent"
-            }
+        case .unreachable(let reason): reason.rawValue
         case .unavailable: "unavailable"
         case .connectionBroken: "connection_broken"
         case .failing: "failing"

@@ -2,35 +2,22 @@ import Digests
 import Primitives
 import StrictJSON
 
-/// Why a 201 of January's is not delivered.
-package enum MintAnswerProblem: Error, Equatable, Sendable, CaseIterable {
+/// Why a 201 of January's is not delivered. Bounded: metric label and log field.
+package enum MintAnswerProblem: String, Error, Equatable, Sendable, CaseIterable {
     /// Not strict JSON: syntax, repeated names, bad UTF-8, too deep, too large.
-    case notJSON
-    case notAnObject
+    case notJSON = "not_json"
+    case notAnObject = "not_an_object"
     /// Missing, not a string, or not `ct-` with something behind it.
     case token
     /// Not an integer above 60 and at most what was asked for. App SDKs refuse a lifetime of 60 s or less.
     case lifetime
     /// No `end_user_id` or no `scopes`, or not of their types.
-    case noEndUser, noScopes
+    case noEndUser = "no_end_user"
+    case noScopes = "no_scopes"
     /// Not the end user asked for.
-    case endUser
+    case endUser = "wrong_end_user"
     /// Not exactly the set asked for.
-    case scopes
-
-    /// Bounded: metric label and log field.
-    package var reason: StaticString {
-        switch self {
-        case .notJSON: "not_json"
-        case .notAnObject: "not_an_object"
-        case .token: "token"
-        case .lifetime: "lifetime"
-        case .noEndUser: "no_end_user"
-        case .noScopes: "no_scopes"
-        case .endUser: "wrong_end_user"
-        case .scopes: "wrong_scopes"
-        }
-    }
+    case scopes = "wrong_scopes"
 
     /// A token that is bound to somebody else or can do something else: never only a fault.
     package var isSecurityEvent: Bool { self == .endUser || self == .scopes }

@@ -13,7 +13,8 @@ package struct MintTerms: Sendable, Equatable {
     /// - Parameter scopes: in any order, repeats allowed.
     package init(scopes: [String], ttlSeconds: Int) {
         var distinct: [[UInt8]] = []
-        for scope in scopes.map({ Array($0.utf8) }).sorted(by: { $0.lexicographicallyPrecedes($1) }) where scope != distinct.last {
+        for scope in scopes.map({ Array($0.utf8) }).sorted(by: { $0.lexicographicallyPrecedes($1) }) where scope != distinct.last
+        {
             distinct.append(scope)
         }
         scopeBytes = distinct

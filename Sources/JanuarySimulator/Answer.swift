@@ -55,6 +55,8 @@ package struct Answer: Sendable, Equatable {
         return answer
     }
 
+    var isSuccess: Bool { (200...299).contains(status) }
+
     package var body: [UInt8] {
         switch content {
         case .bytes(let bytes): return bytes

@@ -141,7 +141,7 @@ package struct IdentityProvider: Sendable {
         if order.algorithm.isSymmetric {
             guard let sharedSecret, let hash = order.algorithm.hash else { throw .noSharedSecret }
             header.merge(order.header)
-            return Self.sign(header, claims, HMACKey(hash, secret: sharedSecret))
+            return Self.sign(header, claims, HMACKey(hash, key: sharedSecret))
         }
         let key = try key(order)
         header["kid"] = .string(key.keyID)
@@ -161,7 +161,7 @@ package struct IdentityProvider: Sendable {
     /// RFC 7515 section 7.1 with a secret that was given, not generated.
     private static func sign(_ header: JSONObject, _ claims: JSONObject, _ key: HMACKey) -> String {
         let input = Base64URL.encode(header.encoded()) + "." + Base64URL.encode(claims.encoded())
-        return input + "." + Base64URL.encode(key.authenticationCode(Array(input.utf8).span.bytes))
+        return input + "." + Base64URL.encode(key.authenticate(Array(input.utf8)))
     }
 }
 

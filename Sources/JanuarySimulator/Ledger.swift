@@ -43,7 +43,7 @@ package struct Ledger: Sendable {
     package struct Counts: Sendable, Equatable {
         package internal(set) var received = 0
         package internal(set) var committed = 0
-        /// Answers with a status of 2xx that were written completely as far as the simulator knows.
+        /// Answered with a status of 2xx, whatever a fault made of the bytes.
         package internal(set) var succeeded = 0
     }
 

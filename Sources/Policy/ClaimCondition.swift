@@ -20,7 +20,7 @@ package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
     package var description: String { text }
 
     func value(in claims: JSONObject) -> JSONValue? {
-        if let pointer { claims[pointer: pointer] } else { claims[text] }
+        if let pointer { claims[pointer] } else { claims[text] }
     }
 
     /// Why a condition on this claim may be in the hands of the person it judges; `nil` where nothing is known.

@@ -93,7 +93,9 @@ package struct Policy: Sendable {
     ) -> Grant? {
         var features: [String] = []
         var ttl = ttlSeconds
-        for feature in base + holding.flatMap({ rules[$0].features }) where !features.contains(feature) { features.append(feature) }
+        for feature in base + holding.flatMap({ rules[$0].features }) where !features.contains(feature) {
+            features.append(feature)
+        }
         for rule in holding { ttl = min(ttl, rules[rule].ttlSeconds ?? ttl) }
         let scopes = Set(features.flatMap { featureScopes[$0] ?? [] }).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
         return scopes.isEmpty ? nil : Grant(features: features, scopes: scopes, ttlSeconds: ttl, index: index)

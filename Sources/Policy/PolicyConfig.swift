@@ -14,11 +14,11 @@ extension Policy {
         let known = builtInFeatures.merging(featureScopes) { $1 }
         let features = readFeatures("features", root, known)
         let rules = root.sections("grants").map { readRule($0, known, ttlSeconds) }
-        let grantable = features + rules.flatMap { $0?.features ?? [] }
-        if grantable.isEmpty, !rules.contains(where: { $0 == nil }) {
+        if features.isEmpty, !root.sections("grants").contains(where: { !$0.strings("features").isEmpty }) {
             root.problem(
-                root.has("features") ? "features" : nil,
-                "grant at least one feature with features or grants; built in are \(builtInFeatures.keys.sorted().joined(separator: ", "))")
+                "features",
+                "nothing is granted: name at least one feature in features or grants; built in are "
+                    + builtInFeatures.keys.sorted().joined(separator: ", "))
         }
         return Policy(features: features, featureScopes: featureScopes, rules: rules.compactMap(\.self), ttlSeconds: ttlSeconds)
     }
@@ -27,7 +27,7 @@ extension Policy {
         let allowsUnknown = root.boolean("allow_unknown_scopes", default: false)
         guard let section = root.optionalSection("feature_scopes") else { return [:] }
         var result: [String: [String]] = [:]
-        for feature in section.keys {
+        for feature in section.names {
             let scopes = section.strings(feature)
             if scopes.isEmpty { section.problem(feature, "needs at least one scope") }
             for scope in scopes {
@@ -47,7 +47,8 @@ extension Policy {
 
     /// scope-token of RFC 6749 section 3.3.
     private static func isScopeToken(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        !text.isEmpty
+            && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
     }
 
     private static func readFeatures(_ key: String, _ section: ConfigSection, _ known: [String: [String]]) -> [String] {
@@ -64,15 +65,15 @@ extension Policy {
     private static func readRule(_ section: ConfigSection, _ known: [String: [String]], _ ttlSeconds: Int) -> Rule? {
         let features = readFeatures("features", section, known)
         let ttl = section.optionalInteger("ttl_seconds", in: ttlRange)
-        if !section.has("features"), !section.has("ttl_seconds") { section.problem("features", "is required") }
+        if !section.has("features"), !section.has("ttl_seconds") { section.problem("features", "required") }
         if let ttl, ttl > ttlSeconds {
             section.warning("ttl_seconds", "has no effect: a grant can only lower token.ttl_seconds (\(ttlSeconds))")
         }
-        guard section.has("when") else {
-            section.problem("when", "is required; what everybody gets belongs into features")
+        section.finish()
+        guard let when = section.optionalSection("when") else {
+            section.problem("when", "required; what everybody gets belongs into features")
             return nil
         }
-        let when = section.section("when")
         guard let condition = ClaimCondition.read(when) else { return nil }
         if condition.holds(for: JSONObject()) {
             section.warning("when", "holds for a session without any claims")
@@ -90,21 +91,33 @@ extension ClaimCondition {
             section.problem(nil, "is nested more than \(maxDepth) deep")
             return nil
         }
+        if section.isBroken { return nil }
+        // Every key is asked for, so that a misspelt one is told which it is near.
+        let claim = section.string("claim")
+        let all = section.sections("all")
+        let any = section.sections("any")
+        let not = section.optionalSection("not")
+        let comparison = Comparison(section)
         let kinds = ["claim", "all", "any", "not"].filter(section.has)
         guard kinds.count == 1 else {
             section.problem(nil, "needs exactly one of claim, all, any, not")
             return nil
         }
+        if kinds[0] != "claim", !comparison.operators.isEmpty {
+            section.problem(comparison.operators[0], "belongs beside claim")
+            return nil
+        }
         switch kinds[0] {
-        case "all": return list("all", section, depth).map(ClaimCondition.all)
-        case "any": return list("any", section, depth).map(ClaimCondition.any)
-        case "not": return read(section.section("not"), depth: depth + 1).map(ClaimCondition.not)
-        default: return readClaim(section)
+        case "all": return list("all", all, section, depth).map(ClaimCondition.all)
+        case "any": return list("any", any, section, depth).map(ClaimCondition.any)
+        case "not": return not.flatMap { read($0, depth: depth + 1) }.map(ClaimCondition.not)
+        default: return claim.flatMap { comparison.condition(claim: $0, section) }
         }
     }
 
-    private static func list(_ key: String, _ section: ConfigSection, _ depth: Int) -> [ClaimCondition]? {
-        let sections = section.sections(key)
+    private static func list(
+        _ key: String, _ sections: [ConfigSection], _ section: ConfigSection, _ depth: Int
+    ) -> [ClaimCondition]? {
         guard !sections.isEmpty else {
             section.problem(key, "needs at least one condition")
             return nil
@@ -112,30 +125,49 @@ extension ClaimCondition {
         let conditions = sections.map { read($0, depth: depth + 1) }
         return conditions.contains { $0 == nil } ? nil : conditions.compactMap(\.self)
     }
+}
 
-    private static func readClaim(_ section: ConfigSection) -> ClaimCondition? {
-        guard let text = section.requiredString("claim") else { return nil }
-        guard let path = ClaimPath(text) else {
-            section.problem("claim", "must be the name of a claim or a JSON pointer (got \"\(text)\")")
+/// What stands beside `claim`.
+private struct Comparison {
+    private let equals: JSONValue?
+    private let list: JSONValue?
+    private let contains: JSONValue?
+    private let exists: JSONValue?
+    /// Those that were given.
+    let operators: [String]
+
+    init(_ section: ConfigSection) {
+        equals = section.value("equals")
+        list = section.value("in")
+        contains = section.value("contains")
+        exists = section.value("exists")
+        operators = ["equals", "in", "contains", "exists"].filter(section.has)
+    }
+
+    /// `nil` when a problem was recorded.
+    func condition(claim: String, _ section: ConfigSection) -> ClaimCondition? {
+        guard let path = ClaimPath(claim) else {
+            section.invalid("claim", "must be the name of a claim or a JSON pointer")
             return nil
         }
-        if let reason = path.userWritable { section.warning("claim", "is not safe to decide by: \(reason) (\(text))") }
-        let operators = ["equals", "in", "contains", "exists"].filter(section.has)
+        if let reason = path.userWritable { section.warning("claim", "is not safe to decide by: \(reason) (\(claim))") }
         guard operators.count == 1 else {
             section.problem(nil, "needs exactly one of equals, in, contains, exists beside claim")
             return nil
         }
-        switch operators[0] {
-        case "equals": return section.value("equals").map { .equals(path, $0) }
-        case "contains": return section.value("contains").map { .contains(path, $0) }
-        case "in":
-            guard let value = section.value("in") else { return nil }
-            guard let list = value.array, !list.isEmpty else {
-                section.problem("in", "must be a list of values")
+        if let equals { return .equals(path, equals) }
+        if let contains { return .contains(path, contains) }
+        if let list {
+            guard let values = list.array, !values.isEmpty else {
+                section.invalid("in", "must be a list of values")
                 return nil
             }
-            return .isIn(path, list)
-        default: return .exists(path, section.boolean("exists", default: true))
+            return .isIn(path, values)
         }
+        guard let exists = exists?.bool else {
+            section.invalid("exists", "must be true or false")
+            return nil
+        }
+        return .exists(path, exists)
     }
 }

@@ -38,26 +38,38 @@ package struct PolicyTests {
     package static func read(_ root: ConfigSection) -> PolicyTests {
         var result = PolicyTests()
         for section in root.sections("policy_tests") {
-            let name = section.requiredString("name")
-            let claims = section.has("claims") ? section.value("claims") : .object(JSONObject())
-            if let claims, claims.object == nil { section.problem("claims", "must be a mapping of claims") }
-            let expect = section.section("expect")
-            let expected = ["end_user_id", "features", "scopes", "ttl_seconds", "refused"].filter(expect.has)
-            var test = Test(section: section, name: name ?? "", claims: claims?.object ?? JSONObject())
-            if expect.has("end_user_id") { test.endUserID = expect.string("end_user_id") }
-            if expect.has("features") { test.features = expect.strings("features") }
-            if expect.has("scopes") { test.scopes = expect.strings("scopes") }
-            test.ttlSeconds = expect.optionalInteger("ttl_seconds", in: 1...86_400)
-            if expect.has("refused") { test.refused = refusal(expect) }
-            if expected.isEmpty {
-                section.problem("expect", "must expect something: end_user_id, features, scopes, ttl_seconds or refused")
-            } else if test.refused != nil, test.refused != .no, expected.count > 1 {
-                expect.problem("refused", "cannot be expected together with \(expected.dropLast().joined(separator: ", "))")
-            } else if name != nil, claims?.object != nil {
-                result.tests.append(test)
-            }
+            if let test = read(section) { result.tests.append(test) }
+            section.finish()
         }
         return result
+    }
+
+    /// `nil` when a problem was recorded.
+    private static func read(_ section: ConfigSection) -> Test? {
+        let name = section.requiredString("name")
+        let claims = section.value("claims") ?? .object(JSONObject())
+        if claims.object == nil { section.invalid("claims", "must be a mapping of claims") }
+        guard let expect = section.optionalSection("expect") else {
+            section.problem("expect", "required")
+            return nil
+        }
+        guard !expect.isBroken else { return nil }
+        var test = Test(section: section, name: name ?? "", claims: claims.object ?? JSONObject())
+        test.endUserID = expect.string("end_user_id")
+        test.features = expect.optionalStrings("features")
+        test.scopes = expect.optionalStrings("scopes")
+        test.ttlSeconds = expect.optionalInteger("ttl_seconds", in: 1...Policy.ttlRange.upperBound)
+        test.refused = refusal(expect)
+        let expected = ["end_user_id", "features", "scopes", "ttl_seconds", "refused"].filter(expect.has)
+        if expected.isEmpty {
+            section.problem("expect", "must expect something: end_user_id, features, scopes, ttl_seconds or refused")
+            return nil
+        }
+        if let refused = test.refused, refused != .no, expected.count > 1 {
+            expect.problem("refused", "cannot be expected together with \(expected.dropLast().joined(separator: ", "))")
+            return nil
+        }
+        return name == nil || claims.object == nil ? nil : test
     }
 
     private static func refusal(_ expect: ConfigSection) -> Refusal? {
@@ -66,7 +78,7 @@ package struct PolicyTests {
         case .string(let code)? where codes.contains(code): return .code(code)
         case nil: return nil
         default:
-            expect.problem("refused", "must be true, false or one of \(codes.joined(separator: ", "))")
+            expect.invalid("refused", "must be true, false or one of \(codes.joined(separator: ", "))")
             return nil
         }
     }

@@ -51,7 +51,8 @@ struct JWTSessionVerifier: Sendable {
                     trace?.record("signature", .failed, "not made by any of the keys")
                     throw .signature
                 }
-                trace?.record("signature", .ok, "\(algorithm.rawValue), made by \(keys.count == 1 ? "the key" : "one of the keys")")
+                trace?.record(
+                    "signature", .ok, "\(algorithm.rawValue), made by \(keys.count == 1 ? "the key" : "one of the keys")")
             }
             try checkClaims(token.claims, wall: wall, trace: trace)
         } catch {
@@ -122,8 +123,10 @@ struct JWTSessionVerifier: Sendable {
             let holds = required.holds(in: claims)
             if let trace {
                 let value = required.path.value(in: claims)
-                let shown = trace.showsClaimValues ? value.map { " (\(String(decoding: $0.encoded(), as: UTF8.self)))" } ?? "" : ""
-                let text = value.map { "a \($0.typeName)\(holds ? "" : " that is not one of the required values")\(shown)" } ?? "absent"
+                let shown =
+                    trace.showsClaimValues ? value.map { " (\(String(decoding: $0.encoded(), as: UTF8.self)))" } ?? "" : ""
+                let text =
+                    value.map { "a \($0.typeName)\(holds ? "" : " that is not one of the required values")\(shown)" } ?? "absent"
                 trace.record("required claim \(required.path)", holds ? .ok : .failed, text)
             }
             guard holds else { return false }

@@ -11,21 +11,29 @@ package final class KeySetSnapshot: Sendable {
     package let loadedAt: MonotonicInstant
     /// Not used after this moment, unless a load succeeds before.
     package let expiresAt: MonotonicInstant
-    /// Keys of the set that cannot be used: their tokens are refused at once, another load would not bring them.
-    private let skippedKeyIDs: Set<String>
+    private let keyIDs: KeyIDs
     private let lastUse = Atomic<Int64>(.min)
 
     init(set: JWKSet, loadedAt: MonotonicInstant, expiresAt: MonotonicInstant) {
         self.set = set
         self.loadedAt = loadedAt
         self.expiresAt = expiresAt
-        skippedKeyIDs = Set(set.skipped.compactMap(\.keyID))
+        keyIDs = KeyIDs(set)
     }
 
-    /// A token without key ID is looked for in whatever is there.
-    func knows(_ keyID: String?) -> Bool {
-        guard let keyID else { return true }
-        return skippedKeyIDs.contains(keyID) || set.keys.contains { $0.keyID.map { $0.hasSameBytes(as: keyID) } ?? false }
+    func knows(_ keyID: String?) -> Bool { keyIDs.contains(keyID) }
+
+    /// The IDs in a set, those of keys that cannot be used included: another load would not make them usable, so their tokens are
+    /// refused at once.
+    struct KeyIDs: Sendable {
+        private let all: Set<[UInt8]>
+
+        init(_ set: JWKSet) {
+            all = Set((set.keys.map(\.keyID) + set.skipped.map(\.keyID)).compactMap { $0.map { Array($0.utf8) } })
+        }
+
+        /// A token without key ID is looked for in whatever is there.
+        func contains(_ keyID: String?) -> Bool { keyID.map { all.contains(Array($0.utf8)) } ?? true }
     }
 
     func markUsed(_ now: MonotonicInstant) { lastUse.store(now.nanoseconds, ordering: .relaxed) }
@@ -181,14 +189,15 @@ private final class KeySetRefresher {
         switch result {
         case .success(let loaded):
             count("ok")
-            let snapshot = KeySetSnapshot(set: loaded.set, loadedAt: now, expiresAt: now + cache.config.maxStale)
+            let keyIDs = KeySetSnapshot.KeyIDs(loaded.set)
+            let actions = machine.loadSucceeded(
+                maxAge: loaded.maxAge, now: now, wall: loop.time.wall(), isKnown: { keyIDs.contains($0) })
+            let snapshot = KeySetSnapshot(set: loaded.set, loadedAt: now, expiresAt: machine.keysExpireAt ?? now)
             let before = cache.state
             // Published before anybody is woken.
             cache.publish { $0 = KeySetCache.State(snapshot: snapshot) }
             logSuccess(snapshot, before: before)
-            run(
-                machine.loadSucceeded(
-                    maxAge: loaded.maxAge, now: now, wall: loop.time.wall(), isKnown: { snapshot.knows($0) }))
+            run(actions)
         case .failure(let failure):
             count(failure.reason)
             let before = cache.state
@@ -229,7 +238,9 @@ private final class KeySetRefresher {
     }
 
     private func logFailure(_ failure: KeySetLoadFailure, before: KeySetCache.State) {
-        var fields = [LogField("source", cache.name), LogField("reason", failure.reason), LogField("url", cache.config.url.redacted)]
+        var fields = [
+            LogField("source", cache.name), LogField("reason", failure.reason), LogField("url", cache.config.url.redacted),
+        ]
         if case .status(let status) = failure { fields.append(LogField("status", status)) }
         fields.append(LogField("has_keys", .boolean(cache.snapshot(now: loop.now) != nil)))
         log.write(before.lastFailure == failure ? .debug : .warning, "key set could not be loaded", fields)

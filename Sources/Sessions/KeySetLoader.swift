@@ -133,7 +133,9 @@ final class KeySetLoader {
         guard body.count <= maxAnswerBytes else { throw .tooLarge }
         let document: JSONObject
         do {
-            guard let object = try JSONValue.parse(body.span.bytes, limits: discoveryLimits).object else { throw KeySetLoadFailure.notJSON }
+            guard let object = try JSONValue.parse(body.span.bytes, limits: discoveryLimits).object else {
+                throw KeySetLoadFailure.notJSON
+            }
             document = object
         } catch { throw .notJSON }
         guard let named = document["issuer"]?.string, named.hasSameBytes(as: issuer) else { throw .issuerMismatch }

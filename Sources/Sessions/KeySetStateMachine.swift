@@ -12,7 +12,7 @@ struct KeySetStateMachine: Sendable {
         /// The bounds within which `max-age` is honoured (RFC 9111 section 5.2.2.1).
         var shortestMaxAge: Duration = .seconds(60)
         var longestMaxAge: Duration = .seconds(86_400)
-        /// How long a set that cannot be refreshed stays in use, from the moment it was loaded.
+        /// How long a set that cannot be refreshed stays in use, from the moment it should have been refreshed.
         var maxStale: Duration = .seconds(86_400)
         /// Least time between two loads that unknown key IDs start.
         var unknownKeyInterval: Duration = .seconds(30)
@@ -75,6 +75,7 @@ struct KeySetStateMachine: Sendable {
 
     private struct Success: Sendable {
         var endedAt: MonotonicInstant
+        var expiresAt: MonotonicInstant
         /// When the request of the load went out: every key published before then is in the answer.
         var startedWall: WallInstant
     }
@@ -107,7 +108,7 @@ struct KeySetStateMachine: Sendable {
     }
 
     /// When the current set stops being used unless a load succeeds.
-    var keysExpireAt: MonotonicInstant? { lastSuccess.map { $0.endedAt + settings.maxStale } }
+    var keysExpireAt: MonotonicInstant? { lastSuccess?.expiresAt }
 
     // MARK: Events
 
@@ -170,11 +171,12 @@ struct KeySetStateMachine: Sendable {
         maxAge: Duration?, now: MonotonicInstant, wall: WallInstant, isKnown: (String?) -> Bool
     ) -> [Action] {
         guard case .loading(let load, let waiters) = phase else { return [] }
-        lastSuccess = Success(endedAt: now, startedWall: load.startedWall)
-        failures = nil
         let interval =
             maxAge.map { min(max($0, settings.shortestMaxAge), settings.longestMaxAge) } ?? settings.refreshInterval
-        phase = .idle(nextLoad: now + interval)
+        let nextLoad = now + interval
+        lastSuccess = Success(endedAt: now, expiresAt: nextLoad + settings.maxStale, startedWall: load.startedWall)
+        failures = nil
+        phase = .idle(nextLoad: nextLoad)
         return settle(waiters, of: load, now: now, wall: wall, isKnown: isKnown)
     }
 

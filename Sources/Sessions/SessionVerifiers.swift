@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPMessage
 import JOSE
 import Primitives
 import Telemetry
@@ -95,7 +96,7 @@ package final class LoopSessionVerifier {
     }
 
     /// The credential of a request, from the places of the configuration.
-    package func findCredential(in fields: borrowing Fields) throws(SessionRefusal) -> SessionCredential {
+    package func findCredential(in fields: Fields) throws(SessionRefusal) -> SessionCredential {
         do throws(SessionRefusal) {
             return try SessionCredential.find(in: fields, places: shared.config.from)
         } catch {
@@ -128,7 +129,8 @@ package final class LoopSessionVerifier {
         trace?.record("verifier", .ok, Self.names(chosen.map { shared.verifiers[$0] }))
         guard chosen.count == 1 else {
             return run(
-                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion), now: now)
+                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion),
+                now: now)
         }
         switch shared.verifiers[first].verify(token, now: now, wall: loop.time.wall(), signatures: signatures, trace: trace) {
         case .verdict(let verdict): finish(verdict, verifier: first, completion)

@@ -20,11 +20,13 @@ enum VerifierURL {
         }
     }
 
-    static func parse(_ text: String, allowHTTP: Bool) throws(Problem) -> HTTPURL {
+    /// - Parameter allowUserInfo: for URLs from the environment, where a password has no file to be in.
+    static func parse(_ text: String, allowHTTP: Bool, allowUserInfo: Bool = false) throws(Problem) -> HTTPURL {
         let url: HTTPURL
         do { url = try HTTPURL.parse(text) } catch { throw .notAURL }
+        // First, so that no message repeats a URL that holds a password.
+        guard allowUserInfo || url.userInfo == nil else { throw .userInformation }
         try check(url.origin, allowHTTP: allowHTTP)
-        guard url.userInfo == nil else { throw .userInformation }
         return url
     }
 

@@ -7,12 +7,12 @@ package struct JSONLimits: Sendable, Equatable {
     /// The deepest nesting: `[]` is 1, a number is 0.
     package var depth: Int
 
-    package init(bytes: Int, depth: Int = 16) {
+    package init(bytes: Int, depth: Int = 32) {
         self.bytes = bytes
         self.depth = depth
     }
 
-    /// 64 KiB, 16 deep.
+    /// 64 KiB, 32 deep. Tokens and key sets set their own, narrower limit.
     package static let standard = JSONLimits(bytes: 65_536)
 }
 

@@ -13,6 +13,11 @@ package struct EndUserHash: Sendable {
 
     package init(secret: Secret) { key = HMACKey(.sha256, key: secret) }
 
+    /// Under the key of the configuration, else under a random one.
+    package init(_ config: LogConfig) {
+        self = config.hashSecret.map { Self(secret: $0.secret) } ?? .random()
+    }
+
     /// A key of this process, from the kernel's random numbers.
     package static func random() -> Self {
         var generator = SystemRandomNumberGenerator()
@@ -22,5 +27,10 @@ package struct EndUserHash: Sendable {
     /// 32 lower-case hexadecimal digits.
     package func hash(_ endUserID: String) -> String {
         Hex.encode(key.authenticate(Array(endUserID.utf8)).prefix(Self.hashBytes))
+    }
+
+    /// What the field `end_user` of a log line or audit record holds.
+    package func field(_ endUserID: String, as form: LogEndUserID) -> LogField {
+        LogField("end_user", form == .plain ? endUserID : hash(endUserID))
     }
 }

@@ -58,6 +58,7 @@ struct LogLine {
             }
             literal("]")
         case .integer(let number): decimal(number)
+        case .thousandths(let number): thousandths(number)
         case .double(let number): double(number)
         case .boolean(let flag): literal(flag ? "true" : "false")
         }
@@ -111,7 +112,33 @@ struct LogLine {
         text.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
-    private mutating func decimal(_ number: Int) { bytes.append(contentsOf: String(number).utf8) }
+    private mutating func decimal(_ number: Int) {
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        decimal(number.magnitude)
+    }
+
+    private mutating func decimal(_ number: UInt, minimumDigits: Int = 1) {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { text in
+            var start = 20
+            var rest = number
+            while rest > 0 || start > 20 - minimumDigits {
+                start -= 1
+                text.initializeElement(at: start, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
+                rest /= 10
+            }
+            bytes.append(contentsOf: text[start...])
+        }
+    }
+
+    private mutating func thousandths(_ number: Int) {
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        let (whole, rest) = number.magnitude.quotientAndRemainder(dividingBy: 1000)
+        decimal(whole)
+        guard rest > 0 else { return }
+        bytes.append(UInt8(ascii: "."))
+        decimal(rest, minimumDigits: 3)
+        while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
+    }
 
     private mutating func double(_ number: Double) {
         guard number.isFinite else { return literal("null") }

@@ -27,15 +27,17 @@ package enum LogValue: Sendable, Equatable, ExpressibleByStringLiteral, Expressi
     case integer(Int)
     /// Printed as the shortest decimal that reads back the same; not a number and infinities as `null`.
     case double(Double)
+    /// A number with three decimals: `.thousandths(12_345)` is 12.345.
+    case thousandths(Int)
     case boolean(Bool)
 
     package init(stringLiteral value: String) { self = .string(value) }
     package init(integerLiteral value: Int) { self = .integer(value) }
     package init(booleanLiteral value: Bool) { self = .boolean(value) }
 
-    /// A duration in milliseconds with three decimals, for fields named `…_ms`.
+    /// A duration in milliseconds with at most three decimals, for fields named `…_ms`.
     package static func milliseconds(_ duration: Duration) -> Self {
-        .double(Double(duration.wholeNanoseconds / 1000) / 1000)
+        .thousandths(Int(duration.wholeNanoseconds / 1000))
     }
 }
 

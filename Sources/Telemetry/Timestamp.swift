@@ -8,20 +8,23 @@ package enum Timestamp {
         let nanoseconds = instant.nanosecondsSinceEpoch &- seconds &* 1_000_000_000
         let (days, secondOfDay) = floorDivide(seconds, by: 86_400)
         let (year, month, day) = civil(daysSinceEpoch: days)
-        digits(year, count: 4, to: &bytes)
-        bytes.append(UInt8(ascii: "-"))
-        digits(month, count: 2, to: &bytes)
-        bytes.append(UInt8(ascii: "-"))
-        digits(day, count: 2, to: &bytes)
-        bytes.append(UInt8(ascii: "T"))
-        digits(secondOfDay / 3600, count: 2, to: &bytes)
-        bytes.append(UInt8(ascii: ":"))
-        digits(secondOfDay / 60 % 60, count: 2, to: &bytes)
-        bytes.append(UInt8(ascii: ":"))
-        digits(secondOfDay % 60, count: 2, to: &bytes)
-        bytes.append(UInt8(ascii: "."))
-        digits(nanoseconds / 1_000_000, count: 3, to: &bytes)
-        bytes.append(UInt8(ascii: "Z"))
+        // One append: twenty-four small ones cost more than the arithmetic.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 24) { text in
+            text.initialize(repeating: UInt8(ascii: "-"))
+            digits(year, count: 4, at: 0, of: text)
+            digits(month, count: 2, at: 5, of: text)
+            digits(day, count: 2, at: 8, of: text)
+            text[10] = UInt8(ascii: "T")
+            digits(secondOfDay / 3600, count: 2, at: 11, of: text)
+            text[13] = UInt8(ascii: ":")
+            digits(secondOfDay / 60 % 60, count: 2, at: 14, of: text)
+            text[16] = UInt8(ascii: ":")
+            digits(secondOfDay % 60, count: 2, at: 17, of: text)
+            text[19] = UInt8(ascii: ".")
+            digits(nanoseconds / 1_000_000, count: 3, at: 20, of: text)
+            text[23] = UInt8(ascii: "Z")
+            bytes.append(contentsOf: text)
+        }
     }
 
     package static func text(_ instant: WallInstant) -> String {
@@ -30,12 +33,11 @@ package enum Timestamp {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    private static func digits(_ value: Int64, count: Int, to bytes: inout [UInt8]) {
-        var divisor: Int64 = 1
-        for _ in 1..<count { divisor *= 10 }
-        while divisor > 0 {
-            bytes.append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value / divisor % 10))
-            divisor /= 10
+    private static func digits(_ value: Int64, count: Int, at offset: Int, of text: UnsafeMutableBufferPointer<UInt8>) {
+        var rest = UInt32(truncatingIfNeeded: value)
+        for index in stride(from: offset + count - 1, through: offset, by: -1) {
+            text[index] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
         }
     }
 

@@ -59,7 +59,8 @@ struct SourceRules {
         }
         if code.contains("try!") { faults.append("try!") }
         if code.contains(" as! ") { faults.append("as!") }
-        if words.contains("public") || words.contains("open") && code.contains("open class") { faults.append("public") }
+        // `.public` is a name like any other.
+        if words.first == "public" || code.contains(" public ") { faults.append("public") }
         if words.contains("Mutex") { faults.append("Mutex: the thread sanitizer cannot see it, use Lock") }
         if target != "EventLoop" && (Self.systemModules[target]?.contains("Glibc") == true || dependencies.contains("CSystem")) {
             for call in Self.calls(code) where Self.kernelCalls.contains(call) { faults.append("\(call)() outside of EventLoop") }
