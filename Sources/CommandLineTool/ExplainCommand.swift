@@ -87,10 +87,14 @@ enum ExplainCommand {
         case .refused: console.print("result: failed: refused")
         case .unknown: console.print("result: failed: could not find out")
         }
-        // A step that fails ends the check. Before it, a key set may have failed that did not matter, or a verifier that was not the only one.
-        guard let failure = trace.lines.last(where: { $0.outcome == .failed }) else { return }
+        // A step that fails ends the check, so the last failure is the one that counts: before it, a key set may have failed that was
+        // not needed, or a verifier that was not the only one. Where nobody can know, the first says what is missing.
+        let failures = trace.lines.filter { $0.outcome == .failed }
+        guard let failure = finding == .unknown ? failures.first : failures.last else { return }
         console.print("first failing step: failed: \(failure.step): \(failure.text)")
-        if let line = ResponsibleLine(loaded, config, trace).text(for: failure.step) { console.print("configuration: failed: \(line)") }
+        if let line = ResponsibleLine(loaded, config, trace).text(for: failure.step) {
+            console.print("configuration: failed: \(line)")
+        }
     }
 }
 

@@ -71,7 +71,8 @@ struct ExplainedInput {
 
     /// `Authorization:`, `Cookie:`, `X-…:`, or one of the configured fields. A session by itself may hold a colon, too.
     private var isFieldLine: Bool {
-        guard let colon = text.firstIndex(of: UInt8(ascii: ":")), let name = FieldName(parsing: String(decoding: text[..<colon], as: UTF8.self))
+        guard let colon = text.firstIndex(of: UInt8(ascii: ":")),
+            let name = FieldName(parsing: String(decoding: text[..<colon], as: UTF8.self))
         else { return false }
         return name == .authorization || name == .cookie || name.bytes.starts(with: "x-".utf8) || places.contains(.header(name))
     }

@@ -137,6 +137,7 @@ final class HealthProbe: ByteStreamDelegate {
 
     /// `starting, waiting for jwks:auth0`; empty when the body is not ours.
     private func text() -> String {
+        let body = body
         let document: JSONValue
         do throws(JSONParseError) {
             document = try JSONValue.parse(body.span.bytes)

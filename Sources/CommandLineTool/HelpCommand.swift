@@ -31,7 +31,9 @@ enum HelpCommand {
         for paragraph in command.details { lines += [""] + wrapped(paragraph, indent: 0) }
         if !command.flags.isEmpty {
             lines += ["", "flags:"]
-            let labels = command.flags.map { flag in ([flag.words.joined(separator: ", ")] + [flag.value].compactMap(\.self)).joined(separator: " ") }
+            let labels = command.flags.map { flag in
+                ([flag.words.joined(separator: ", ")] + [flag.value].compactMap(\.self)).joined(separator: " ")
+            }
             let column = labels.map(\.count).max() ?? 0
             for (label, flag) in zip(labels, command.flags) { lines += entry(label, flag.summary, column: column) }
         }
