@@ -105,7 +105,7 @@ let package = Package(
             ]),
         tests(
             "CommandLineToolTests",
-            ["CommandLineTool", "TokenEndpoint", "Configuration", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
+            ["CommandLineTool", "TokenEndpoint", "Configuration", "EventLoop", "Digests", "StrictJSON", "Primitives"]),
         tests("ProcessTests", ["JanuarySimulator", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
         tests("LayeringTests", ["StrictJSON", "Primitives"]),
     ],
