@@ -5,11 +5,11 @@ import Testing
 
 struct ClaimRulesTests {
     private static let claims: JSONObject = [
-        "plan": "pro", "n": 1, "a/b": "slash", "list": ["x", 2], "deep": ["list": ["zero", "one"]], "none": nil,
+        "plan": "pro", "n": 1, "a/b": "slash", "list": ["x", 2], "deep": ["list": ["zero", "one"]], "none": .null,
     ]
 
     @Test(arguments: [
-        ("plan", "pro"), ("a/b", "slash"), ("/a~1b", "slash"), ("/deep/list/1", "one"), ("/list/1", 2), ("none", nil),
+        ("plan", "pro"), ("a/b", "slash"), ("/a~1b", "slash"), ("/deep/list/1", "one"), ("/list/1", 2), ("none", .null),
     ] as [(String, JSONValue)])
     func aClaimIsFoundByNameOrPointer(text: String, expected: JSONValue) throws {
         let path = try #require(ClaimPath(text))
@@ -28,7 +28,7 @@ struct ClaimRulesTests {
     @Test(arguments: [
         ("plan", ["pro"], true), ("plan", ["free", "pro"], true), ("plan", ["Pro"], false), ("n", [1], true), ("n", ["1"], false),
         ("n", [1.0], true), ("list", ["x"], true), ("list", [2], true), ("list", ["2"], false), ("list", [["x", 2]], true),
-        ("missing", ["x"], false), ("none", [nil], true), ("none", ["x"], false),
+        ("missing", ["x"], false), ("none", [.null], true), ("none", ["x"], false),
     ] as [(String, [JSONValue], Bool)])
     func aRequiredClaimIsComparedByTypeAndValue(name: String, allowed: [JSONValue], expected: Bool) {
         #expect(RequiredClaim(path: .claim(name), allowed: allowed).holds(in: Self.claims) == expected)
