@@ -26,9 +26,10 @@ package final class UpstreamParts: Sendable {
         januaryConfig = client
         do throws(TLSError) {
             systemTLS = try TLSClientContext(trust: .system)
-            januaryTLS = try config.january.caFile.map { file throws(TLSError) in
-                try TLSClientContext(trust: .authorities(pem: file.bytes))
-            } ?? systemTLS
+            januaryTLS =
+                try config.january.caFile.map { file throws(TLSError) in
+                    try TLSClientContext(trust: .authorities(pem: file.bytes))
+                } ?? systemTLS
             var contexts: [String: TLSClientContext] = [:]
             for verifier in config.sessions.verifiers {
                 guard let authority = verifier.keys.remote?.certificateAuthority else { continue }
@@ -42,7 +43,8 @@ package final class UpstreamParts: Sendable {
 
     func januaryClient(on loop: EventLoop) -> any HTTPExchange {
         HTTPClient(
-            loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver, counters: januaryCounters)
+            loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver,
+            counters: januaryCounters)
     }
 
     /// For key sets.

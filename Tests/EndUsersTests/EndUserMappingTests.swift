@@ -49,7 +49,7 @@ private func source(_ text: String) throws -> ClaimSource { try #require(ClaimSo
             (9_007_199_254_740_992, .success("9007199254740992")),
             (9_007_199_254_740_993, .failure(.noEndUser(.wrongType))), (-1, .failure(.noEndUser(.wrongType))),
             (1.5, .failure(.noEndUser(.wrongType))), (true, .failure(.noEndUser(.wrongType))),
-            (nil, .failure(.noEndUser(.missing))),
+            (.null, .failure(.noEndUser(.missing))),
             (["u1"], .failure(.noEndUser(.wrongType))), (["id": "u1"], .failure(.noEndUser(.wrongType))),
         ] as [(JSONValue, Result<String, EndUserError>)])
     func valueIsAStringOrAnInteger(value: JSONValue, expected: Result<String, EndUserError>) throws {

@@ -3,7 +3,7 @@ import StrictJSON
 import Testing
 
 private let claims: JSONObject = [
-    "plan": "pro", "age": 42, "half": 0.5, "ok": true, "none": nil, "roles": ["admin", 7, nil, ["x"]],
+    "plan": "pro", "age": 42, "half": 0.5, "ok": true, "none": .null, "roles": ["admin", 7, .null, ["x"]],
     "scope": "read write  admin:all",
     "empty": "", "list": [], "org": ["id": "o1", "tags": ["a/b", "m~n"]], "https://acme.example/plan": "team", "a.b": "dot",
 ]
@@ -17,11 +17,11 @@ private func path(_ text: String) throws -> ClaimPath { try #require(ClaimPath(t
             ("age", 42.0, true),
             ("age", "42", false), ("age", 43, false), ("half", 0.5, true), ("ok", true, true), ("ok", "true", false),
             ("ok", 1, false),
-            ("none", nil, true), ("missing", nil, false), ("missing", "", false), ("empty", "", true), ("list", [], true),
+            ("none", .null, true), ("missing", .null, false), ("missing", "", false), ("empty", "", true), ("list", [], true),
             ("/org/id", "o1", true), ("/org/tags/0", "a/b", true), ("/org/tags/2", "x", false), ("/org/tags/-", "x", false),
             ("org.id", "o1", false),
             ("a.b", "dot", true), ("https://acme.example/plan", "team", true), ("/https:~1~1acme.example~1plan", "team", true),
-            ("org", ["tags": ["a/b", "m~n"], "id": "o1"], true), ("roles", ["admin", 7, nil, ["x"]], true),
+            ("org", ["tags": ["a/b", "m~n"], "id": "o1"], true), ("roles", ["admin", 7, .null, ["x"]], true),
             ("roles", "admin", false),
         ] as [(String, JSONValue, Bool)])
     func equalsComparesTypeAndValue(claim: String, value: JSONValue, expected: Bool) throws {
@@ -35,8 +35,8 @@ private func path(_ text: String) throws -> ClaimPath { try #require(ClaimPath(t
     @Test(
         arguments: [
             ("plan", ["team", "pro"], true), ("plan", ["team"], false), ("age", [41, 42], true), ("age", ["42"], false),
-            ("missing", [nil], false),
-            ("none", [nil], true), ("roles", ["admin"], false),
+            ("missing", [.null], false),
+            ("none", [.null], true), ("roles", ["admin"], false),
         ] as [(String, [JSONValue], Bool)])
     func inWantsOneOfTheValues(claim: String, list: [JSONValue], expected: Bool) throws {
         #expect(ClaimCondition.isIn(try path(claim), list).holds(for: claims) == expected)
@@ -44,7 +44,7 @@ private func path(_ text: String) throws -> ClaimPath { try #require(ClaimPath(t
 
     @Test(
         arguments: [
-            ("roles", "admin", true), ("roles", "adm", false), ("roles", 7, true), ("roles", "7", false), ("roles", nil, true),
+            ("roles", "admin", true), ("roles", "adm", false), ("roles", 7, true), ("roles", "7", false), ("roles", .null, true),
             ("roles", ["x"], true), ("scope", "read", true), ("scope", "write", true), ("scope", "admin:all", true),
             ("scope", "admin", false),
             ("scope", "", false), ("scope", "read write", false), ("empty", "", false), ("list", "x", false),

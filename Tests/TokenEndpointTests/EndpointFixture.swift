@@ -47,12 +47,12 @@ final class EndpointFixture: Sendable {
         try file("session_secret", Self.sessionSecret)
         let sessions =
             sessions ?? """
-                - type: jwt
-                  issuer: \(Self.issuer)
-                  audience: \(Self.audience)
-                  hmac_secret_file: session_secret
-                  algorithms: [HS256]
-            """
+                    - type: jwt
+                      issuer: \(Self.issuer)
+                      audience: \(Self.audience)
+                      hmac_secret_file: session_secret
+                      algorithms: [HS256]
+                """
         let text = """
             listen: "127.0.0.1:0"
             management: { listen: "127.0.0.1:0" }
@@ -99,7 +99,9 @@ final class EndpointFixture: Sendable {
         var code: String? { json["code"] as? String }
     }
 
-    func session(_ subject: String? = "user-1", claims: [String: String] = [:], expiresIn: Duration = .seconds(300)) throws -> String {
+    func session(_ subject: String? = "user-1", claims: [String: String] = [:], expiresIn: Duration = .seconds(300)) throws
+        -> String
+    {
         try simulator.session(
             SessionOrder(
                 subject: subject, audience: [Self.audience], algorithm: .hs256, expiresIn: expiresIn,
