@@ -92,7 +92,7 @@ let package = Package(
         tests(
             "SessionsTests",
             ["Sessions", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
-        tests("HTTPClientTests", ["HTTPClient", "TLS", "EventLoop", "HTTPMessage", "Primitives"]),
+        tests("HTTPClientTests", ["HTTPClient", "CZlib", "TLS", "EventLoop", "HTTPMessage", "Primitives"]),
         tests("HTTPServerTests", ["HTTPServer", "Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
         tests(
             "JanuarySimulatorTests",

@@ -1,26 +1,14 @@
 // What `import Glibc` does not show: header-only wrappers, so that nothing has to be compiled or linked.
-#define _GNU_SOURCE
-#include <errno.h>
+// No feature macro here: it would change structures that the C library's own module shows to Swift.
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 // `struct epoll_event` is packed and its data a union: the token is passed and read as one 64-bit number.
 static inline int january_epoll_control(int epoll, int operation, int fd, uint32_t events, uint64_t token) {
@@ -42,6 +30,9 @@ static const uint32_t january_epoll_hangup = EPOLLHUP;
 static const uint32_t january_epoll_error = EPOLLERR;
 static const uint32_t january_epoll_edge = EPOLLET;
 static const uint32_t january_epoll_exclusive = EPOLLEXCLUSIVE;
+
+// Declared only with a feature macro.
+extern int accept4(int, struct sockaddr *, socklen_t *, int);
 
 static inline int january_accept(int listener, struct sockaddr *address, socklen_t *length) {
     return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -1,1 +1,326 @@
-enum EventLoopModule {}
+import CSystem
+import Dispatch
+import Glibc
+import Primitives
+import Synchronization
+
+/// The loop behind a few methods, and the only target that touches sockets, `epoll` and Dispatch.
+///
+/// Dispatch is the scheduler. Each ``EventLoop`` is one serial queue with one epoll set behind **one** dispatch source; it drains its set in
+/// batches, waits a few milliseconds for more, and returns to Dispatch. Everything registered with a loop belongs to it: sockets, timers,
+/// streams are touched on the loop only and need no locks. From other threads there is one way in, ``EventLoop/execute(_:)``.
+///
+/// Descriptors are registered once, edge-triggered, for reading and writing: no `epoll_ctl` on the way of a request.
+package final class EventLoop: @unchecked Sendable {
+    // Sendable: `mailbox`, `owner` and the constants are safe from any thread; every other stored property is touched on `queue`
+    // only, between the start and the end of a drain, which `assertCurrent` checks.
+
+    /// Events taken from the kernel at once.
+    private static let batch: Int32 = 256
+    /// The wait for more before going back to Dispatch.
+    private static let lingerMilliseconds: Int32 = 5
+    /// Turns in one drain: other blocks on the queue (start, stop) run at the latest after this many.
+    private static let maxTurns = 512
+    /// The scratch buffer that all streams of the loop read into.
+    package static let readBufferBytes = 64 * 1024
+
+    package let name: String
+    package let time: any TimeSource
+    private let queue: DispatchQueue
+    private let source: any DispatchSourceRead
+    private let state = Atomic<Int>(State.created)
+    private let epoll: FileDescriptor
+    private let wakeup: FileDescriptor
+    private let alarm: FileDescriptor
+    private let mailbox = Lock<[@Sendable () -> Void]>([])
+    private let owner = Atomic<UInt>(0)
+
+    // Touched on the loop only.
+    /// The time at the start of this turn.
+    package private(set) var now: MonotonicInstant
+    let readBuffer: UnsafeMutableRawBufferPointer
+    private let events: UnsafeMutablePointer<epoll_event>
+    private var slots: [Slot] = []
+    private var freeSlots: [UInt32] = []
+    private var wheel: TimerWheel
+    private var armedFor = MonotonicInstant.distantFuture
+    private var dueTimers: [TimerNode] = []
+    private var deferred: [() -> Void] = []
+
+    private struct Slot {
+        var handler: (any ReadinessHandler)?
+        var generation: UInt32 = 0
+    }
+
+    private enum State {
+        static let created = 0
+        static let running = 1
+        static let stopped = 2
+    }
+
+    private enum Token {
+        static let wakeup = UInt64.max
+        static let alarm = UInt64.max - 1
+    }
+
+    package init(name: String, time: any TimeSource = SystemTime()) throws(SystemError) {
+        self.name = name
+        self.time = time
+        queue = DispatchQueue(label: "january.loop.\(name)", qos: .userInitiated)
+        epoll = FileDescriptor(adopting: try Self.check("epoll_create1", epoll_create1(Int32(EPOLL_CLOEXEC))))
+        wakeup = FileDescriptor(
+            adopting: try Self.check("eventfd", eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))))
+        alarm = FileDescriptor(
+            adopting: try Self.check(
+                "timerfd_create", timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))))
+        source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
+        now = time.monotonic()
+        wheel = TimerWheel(now: now)
+        readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 64)
+        events = .allocate(capacity: Int(Self.batch))
+        _ = try Self.check(
+            "epoll_ctl", january_epoll_control(epoll.raw, EPOLL_CTL_ADD, wakeup.raw, january_epoll_in, Token.wakeup))
+        _ = try Self.check("epoll_ctl", january_epoll_control(epoll.raw, EPOLL_CTL_ADD, alarm.raw, january_epoll_in, Token.alarm))
+    }
+
+    deinit {
+        // Dispatch does not allow an inactive source to go.
+        if state.load(ordering: .relaxed) == State.created {
+            source.activate()
+            source.cancel()
+        }
+        readBuffer.deallocate()
+        events.deallocate()
+    }
+
+    private static func check(_ call: StaticString, _ result: Int32) throws(SystemError) -> Int32 {
+        if result < 0 { throw SystemError(call) }
+        return result
+    }
+
+    // MARK: Life
+
+    /// Starts draining. The loop lives until ``stop(then:)``.
+    package func start() {
+        guard state.compareExchange(expected: State.created, desired: State.running, ordering: .relaxed).exchanged else { return }
+        let handler: @Sendable () -> Void = { self.drain() }
+        source.setEventHandler(handler: handler)
+        source.activate()
+    }
+
+    /// Ends the loop after the work that is under way; `then` runs when nothing of it runs any more. What is still registered is dropped
+    /// without a callback.
+    package func stop(then: @escaping @Sendable () -> Void = {}) {
+        guard state.compareExchange(expected: State.running, desired: State.stopped, ordering: .relaxed).exchanged else {
+            return then()
+        }
+        let cancelled: @Sendable () -> Void = {
+            self.owner.store(UInt(bitPattern: Int(pthread_self())), ordering: .relaxed)
+            self.slots.removeAll()
+            self.deferred.removeAll()
+            self.wheel = TimerWheel(now: self.now)
+            self.owner.store(0, ordering: .relaxed)
+            then()
+        }
+        source.setCancelHandler(handler: cancelled)
+        source.cancel()
+    }
+
+    // MARK: From any thread
+
+    /// Runs `work` on the loop, in the order of the calls.
+    package func execute(_ work: @escaping @Sendable () -> Void) {
+        let first = mailbox.withLock { box in
+            box.append(work)
+            return box.count == 1
+        }
+        if first {
+            var one: UInt64 = 1
+            _ = System.retrying { write(wakeup.raw, &one, 8) }
+        }
+    }
+
+    package var isCurrent: Bool { owner.load(ordering: .relaxed) == UInt(bitPattern: Int(pthread_self())) }
+
+    /// Stops the process when something that belongs to this loop is touched elsewhere: a data race is worse.
+    package func assertCurrent() { precondition(isCurrent, "touched off its event loop") }
+
+    // MARK: On the loop
+
+    /// Runs `work` later in this turn, after the events that are already there: lets a busy connection give way to the others.
+    package func deferWork(_ work: @escaping () -> Void) {
+        deferred.append(work)
+    }
+
+    package func schedule(_ timer: TimerNode, at deadline: MonotonicInstant) {
+        let wake = wheel.schedule(timer, at: deadline)
+        if wake < armedFor { arm(wake) }
+    }
+
+    package func schedule(_ timer: TimerNode, after delay: Duration) { schedule(timer, at: now + delay) }
+
+    package func cancel(_ timer: TimerNode) { wheel.cancel(timer) }
+
+    /// Watches a descriptor for reading and writing, edge-triggered: each change is reported once.
+    package func register(_ fd: Int32, handler: any ReadinessHandler) throws(SystemError) -> Registration {
+        try add(fd, january_epoll_in | january_epoll_out | january_epoll_read_hangup | january_epoll_edge, handler)
+    }
+
+    /// Watches a listening socket that several loops share: one loop is woken for one connection.
+    func registerListener(_ fd: Int32, handler: any ReadinessHandler) throws(SystemError) -> Registration {
+        try add(fd, january_epoll_in | january_epoll_exclusive, handler)
+    }
+
+    /// To be called before the descriptor is closed.
+    package func unregister(_ registration: Registration, _ fd: Int32) {
+        let index = Int(registration.index)
+        guard slots[index].generation == registration.generation, slots[index].handler != nil else { return }
+        slots[index].handler = nil
+        slots[index].generation &+= 1
+        freeSlots.append(registration.index)
+        _ = january_epoll_control(epoll.raw, EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    private func add(_ fd: Int32, _ interest: UInt32, _ handler: any ReadinessHandler) throws(SystemError) -> Registration {
+        assertCurrent()
+        let index: UInt32
+        if let free = freeSlots.popLast() {
+            index = free
+        } else {
+            index = UInt32(slots.count)
+            slots.append(Slot())
+        }
+        let generation = slots[Int(index)].generation
+        let token = UInt64(generation) << 32 | UInt64(index)
+        if january_epoll_control(epoll.raw, EPOLL_CTL_ADD, fd, interest, token) < 0 {
+            let error = SystemError("epoll_ctl")
+            freeSlots.append(index)
+            throw error
+        }
+        slots[Int(index)].handler = handler
+        return Registration(index: index, generation: generation)
+    }
+
+    // MARK: Draining
+
+    private func drain() {
+        owner.store(UInt(bitPattern: Int(pthread_self())), ordering: .relaxed)
+        defer { owner.store(0, ordering: .relaxed) }
+        var timeout: Int32 = 0
+        for _ in 0..<Self.maxTurns {
+            let count = System.retrying { Int(epoll_wait(epoll.raw, events, Self.batch, timeout)) }
+            now = time.monotonic()
+            if count <= 0 {
+                precondition(count == 0, "epoll_wait: \(String(cString: strerror(errno)))")
+                if timeout != 0 { return }
+            }
+            dispatch(count)
+            runTimers()
+            runDeferred()
+            timeout = deferred.isEmpty ? Self.lingerMilliseconds : 0
+        }
+    }
+
+    private func dispatch(_ count: Int) {
+        for index in 0..<count {
+            let token = january_epoll_token(events + index)
+            switch token {
+            case Token.wakeup: runMailbox()
+            case Token.alarm: clearAlarm()
+            default:
+                let slot = Int(token & 0xFFFF_FFFF)
+                // A handler that was unregistered earlier in this batch, its slot perhaps used again, must not see the old event.
+                guard slots[slot].generation == UInt32(token >> 32), let handler = slots[slot].handler else { continue }
+                handler.ready(Readiness(bits: january_epoll_events(events + index)))
+            }
+        }
+    }
+
+    private func runMailbox() {
+        var counter: UInt64 = 0
+        _ = System.retrying { read(wakeup.raw, &counter, 8) }
+        let work = mailbox.withLock { box in
+            let work = box
+            box.removeAll()
+            return work
+        }
+        for job in work { job() }
+    }
+
+    private func runDeferred() {
+        guard !deferred.isEmpty else { return }
+        let work = deferred
+        deferred.removeAll(keepingCapacity: true)
+        for job in work { job() }
+    }
+
+    private func runTimers() {
+        wheel.takeDue(now: now, into: &dueTimers)
+        if !dueTimers.isEmpty {
+            let due = dueTimers
+            dueTimers.removeAll(keepingCapacity: true)
+            // One that was scheduled anew by an earlier one of this turn keeps its new time.
+            for timer in due where !timer.isScheduled { timer.fire() }
+        }
+        if armedFor <= now {
+            armedFor = .distantFuture
+            if let wake = wheel.nextWake() { arm(wake) }
+        }
+    }
+
+    private func arm(_ instant: MonotonicInstant) {
+        armedFor = instant
+        let nanoseconds = max(1, (instant - now).wholeNanoseconds)
+        var setting = itimerspec()
+        setting.it_value.tv_sec = Int(nanoseconds / 1_000_000_000)
+        setting.it_value.tv_nsec = Int(nanoseconds % 1_000_000_000)
+        _ = timerfd_settime(alarm.raw, 0, &setting, nil)
+    }
+
+    private func clearAlarm() {
+        var expirations: UInt64 = 0
+        _ = System.retrying { read(alarm.raw, &expirations, 8) }
+        // `runTimers` arms it again for what is left.
+        armedFor = MonotonicInstant(nanoseconds: .min)
+    }
+}
+
+/// Called on the loop when a registered descriptor may be read or written.
+package protocol ReadinessHandler: AnyObject {
+    func ready(_ readiness: Readiness)
+}
+
+package struct Readiness: Sendable {
+    fileprivate let bits: UInt32
+    package var readable: Bool { bits & (january_epoll_in | january_epoll_read_hangup | hangup) != 0 }
+    package var writable: Bool { bits & (january_epoll_out | hangup) != 0 }
+    /// The peer has finished sending, or the connection is broken: a read will say which.
+    package var ended: Bool { bits & (january_epoll_read_hangup | hangup) != 0 }
+    /// Both directions are over: nothing that is written can arrive any more.
+    package var broken: Bool { bits & hangup != 0 }
+    private var hangup: UInt32 { january_epoll_hangup | january_epoll_error }
+}
+
+/// The place of a descriptor in its loop's table.
+package struct Registration: Sendable {
+    fileprivate let index: UInt32
+    fileprivate let generation: UInt32
+}
+
+/// A value that belongs to one loop, carried through a `@Sendable` closure to the loop it belongs to.
+package struct LoopBound<Value>: @unchecked Sendable {
+    // Sendable: the value is reached on its loop only, which is checked at each access; the last copy may go on another thread, so
+    // `Value` must be safe to release anywhere.
+    private let stored: Value
+    private let loop: EventLoop
+
+    package init(_ value: Value, on loop: EventLoop) {
+        stored = value
+        self.loop = loop
+    }
+
+    package var value: Value {
+        loop.assertCurrent()
+        return stored
+    }
+}

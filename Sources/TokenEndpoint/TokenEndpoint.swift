@@ -1,1 +1,204 @@
-enum TokenEndpointModule {}
+import Dispatch
+import EventLoop
+import HTTPClient
+import HTTPMessage
+import HTTPServer
+import January
+import Primitives
+import Sessions
+import TLS
+import Telemetry
+
+/// **Start reading here.** Builds every part from the configuration, and runs the process's life: start, drain, stop.
+///
+/// A request's way: `HTTPServer` reads a whole message on its loop → ``LoopEndpoint`` routes it → ``MintHandler`` takes it through its steps
+/// (session, end user, policy, admission, mint, delivery) → ``Problem`` or January's own bytes go back → ``OutcomeRecorder`` makes metrics
+/// and log line of the one ``RequestOutcome``.
+///
+/// Shapes: one `Server` for the public listener on all loops, one for management on the first. Each loop has its own handler,
+/// verifier and HTTP client; what they share is in ``SharedParts``. There are no globals.
+package final class TokenEndpoint: Sendable {
+    package enum StartError: Error, CustomStringConvertible {
+        /// 69: another process listens there, or the address is not ours.
+        case cannotListen(key: String, address: String, SystemError)
+        case system(SystemError)
+        case tls(TLSError)
+
+        package var description: String {
+            switch self {
+            case .cannotListen(let key, let address, let error): "\(key): cannot listen on \(address): \(error.text)"
+            case .system(let error): "cannot start: \(error)"
+            case .tls(let error): "cannot prepare TLS: \(error.reason)"
+            }
+        }
+    }
+
+    package static let version = "0.1.0"
+    package static let userAgent = "january-token-endpoint/\(version)"
+
+    package let publicAddress: SocketAddress
+    package let managementAddress: SocketAddress?
+    package let metrics: Metrics
+    private let config: RootConfig
+    private let loops: [EventLoop]
+    private let server: Server
+    private let managementServer: Server?
+    private let shared: SharedParts
+    private let generation: Generation
+    private let readiness: Readiness
+    private let log: Log
+    private let time: any TimeSource
+    private let stopped = Lock<(@Sendable () -> Void)?>(nil)
+    private let drainTimers = DispatchQueue(label: "january.drain")
+
+    /// Opens the listeners first, so that an address in use is found before anything else has happened.
+    ///
+    /// - Parameter ready: called once both listeners accept; with the error when they cannot.
+    package init(
+        config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
+        ready: @escaping @Sendable (SystemError?) -> Void
+    ) throws(StartError) {
+        self.config = config
+        self.log = log
+        self.time = time
+        self.metrics = metrics
+        let publicSocket = try Self.bind("listen", config.listen)
+        var managementSocket: ListeningSocket?
+        if let address = config.management.address { managementSocket = try Self.bind("management.listen", address) }
+        publicAddress = publicSocket.address
+        managementAddress = managementSocket?.address
+
+        let lifecycle = Lifecycle()
+        let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
+        let shared = SharedParts(config: config, lifecycle: lifecycle, keys: keys, log: log, metrics: metrics, time: time)
+        self.shared = shared
+        let january = JanuaryService(
+            origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
+        let verifiers = SessionVerifiers(config.sessions)
+        let generation = Generation(config: config, january: january, verifiers: verifiers)
+        self.generation = generation
+        readiness = Readiness(lifecycle: lifecycle, verifiers: verifiers, time: time)
+
+        // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
+        let upstream = try UpstreamParts(config: config, time: time)
+        loops = try Self.makeLoops(config.http.loopCount, time)
+        server = Server(config: config.http.server)
+        shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
+        verifiers.start(
+            on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
+            metrics: metrics)
+
+        let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
+        let oneIsReady: @Sendable (SystemError?) -> Void = { error in
+            let (done, first) = waiting.withLock { state in
+                state.count -= 1
+                state.error = state.error ?? error
+                return (state.count == 0, state.error)
+            }
+            if done { ready(first) }
+        }
+        server.start(
+            loops: loops, sockets: [publicSocket],
+            makeHandler: { loop in
+                let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
+                let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
+                return LoopEndpoint(
+                    loop: loop, shared: shared, generation: LoopGeneration(generation, sessions: sessions, january: client))
+            }, ready: oneIsReady)
+        if let managementSocket {
+            let management = Server(config: ServerConfig())
+            managementServer = management
+            management.start(
+                loops: [loops[0]], sockets: [managementSocket],
+                makeHandler: { [readiness] _ in
+                    ManagementEndpoint(readiness: readiness, metrics: metrics, config: config.management)
+                }, ready: oneIsReady)
+        } else {
+            managementServer = nil
+        }
+    }
+
+    private static func bind(_ key: String, _ address: ListenAddress) throws(StartError) -> ListeningSocket {
+        do throws(SystemError) {
+            return try ListeningSocket.bind(address.socketAddress, unixMode: address.unixMode)
+        } catch {
+            throw .cannotListen(key: key, address: address.description, error)
+        }
+    }
+
+    private static func makeLoops(_ count: Int, _ time: any TimeSource) throws(StartError) -> [EventLoop] {
+        var loops: [EventLoop] = []
+        for index in 0..<count {
+            do throws(SystemError) {
+                let loop = try EventLoop(name: String(index), time: time)
+                loop.start()
+                loops.append(loop)
+            } catch {
+                throw .system(error)
+            }
+        }
+        return loops
+    }
+
+    // MARK: Drain
+
+    /// Ends the service without dropping anything that was accepted, in this order: say so (readiness, `Connection: close`), wait for
+    /// proxies to notice, take what is in the listener's queue and close it, close idle connections over two seconds, serve the rest.
+    ///
+    /// - Parameter done: when nothing is open any more, or the time is up.
+    package func drain(done: @escaping @Sendable () -> Void) {
+        let isFirst = stopped.withLock { stopped in
+            guard stopped == nil else { return false }
+            stopped = done
+            return true
+        }
+        guard isFirst else { return }
+        let began = time.monotonic()
+        shared.lifecycle.beginDraining(until: began + config.drain.timeout)
+        server.beginDraining()
+        log.write(.info, "draining", [LogField("connections", server.openConnections)])
+        after(config.drain.delay) { [self] in
+            server.stopAccepting { [self] in
+                server.closeIdle(over: DrainConfig.idleSpread)
+                watch(until: began + config.drain.timeout)
+            }
+        }
+        // Whatever the steps above wait for, this is the end.
+        after(config.drain.timeout) { [self] in finish() }
+    }
+
+    private func watch(until end: MonotonicInstant) {
+        if server.openConnections == 0 { return finish() }
+        after(.milliseconds(20)) { [self] in watch(until: end) }
+    }
+
+    private func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        drainTimers.asyncAfter(deadline: .now() + .nanoseconds(Int(delay.wholeNanoseconds)), execute: work)
+    }
+
+    private func finish() {
+        guard let done = stopped.withLock({ $0.take() }) else { return }
+        let open = server.openConnections
+        if open > 0 { log.write(.warning, "the drain is over and connections are still open", [LogField("connections", open)]) }
+        stop(then: done)
+    }
+
+    /// Ends everything now.
+    package func stop(then done: @escaping @Sendable () -> Void) {
+        generation.verifiers.stop()
+        server.closeAll { [self] in
+            let left = Lock(loops.count)
+            for loop in loops {
+                loop.stop {
+                    let last = left.withLock { count in
+                        count -= 1
+                        return count == 0
+                    }
+                    if last { done() }
+                }
+            }
+        }
+    }
+
+    package var openConnections: Int { server.openConnections }
+}

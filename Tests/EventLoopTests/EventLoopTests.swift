@@ -1,1 +1,91 @@
+import Primitives
+import TestSupport
 import Testing
+
+@testable import EventLoop
+
+struct EventLoopTests {
+    @Test
+    func workFromManyThreadsRunsOnceEachAndInOrder() async throws {
+        try await withLoop { loop in
+            let seen = Lock([Int: [Int]]())
+            await withTaskGroup(of: Void.self) { group in
+                for thread in 0..<8 {
+                    group.addTask {
+                        for number in 0..<500 { loop.execute { seen.withLock { $0[thread, default: []].append(number) } } }
+                    }
+                }
+            }
+            _ = await loop.run { true }
+            for thread in 0..<8 { #expect(seen.withLock { $0[thread] } == Array(0..<500)) }
+        }
+    }
+
+    @Test
+    func timersFireInOrderAndNotEarly() async throws {
+        try await withLoop { loop in
+            let done = Promise<[Int]>("timers")
+            loop.execute {
+                let began = loop.time.monotonic()
+                var order: [Int] = []
+                for (index, delay) in [30, 10, 20].enumerated() {
+                    let timer = LoopTimer {
+                        #expect(loop.time.monotonic() - began >= .milliseconds(delay))
+                        order.append(index)
+                        if order.count == 3 { done.fulfil(order) }
+                    }
+                    loop.schedule(timer, after: .milliseconds(delay))
+                }
+            }
+            let value1 = try await done.value()
+            #expect(value1 == [1, 2, 0])
+        }
+    }
+
+    /// An idle loop has gone back to Dispatch: its timer descriptor has to wake it.
+    @Test
+    func aTimerWakesAnIdleLoop() async throws {
+        try await withLoop { loop in
+            let done = Promise<Bool>("timer of an idle loop")
+            loop.execute { loop.schedule(LoopTimer { done.fulfil(true) }, after: .milliseconds(120)) }
+            let value2 = try await done.value()
+            #expect(value2)
+        }
+    }
+
+    @Test
+    func aStoppedLoopRunsItsContinuationAndNothingElse() async throws {
+        let loop = try EventLoop(name: "stopped")
+        loop.start()
+        let stopped = Promise<Bool>("stop")
+        loop.stop { stopped.fulfil(true) }
+        let value3 = try await stopped.value()
+        #expect(value3)
+        let again = Promise<Bool>("second stop")
+        loop.stop { again.fulfil(true) }
+        let value4 = try await again.value()
+        #expect(value4)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1:8787", "127.0.0.1:8787"), ("[::1]:1", "[::1]:1"), ("[::]:65535", "[::]:65535"), ("0.0.0.0:0", "0.0.0.0:0"),
+        ("unix:/run/x.sock", "unix:/run/x.sock"), ("[::ffff:1.2.3.4]:5", "[::ffff:1.2.3.4]:5"),
+    ])
+    func anAddressIsReadAndWritten(text: String, expected: String) {
+        #expect(SocketAddress(text)?.description == expected)
+    }
+
+    @Test(arguments: [
+        "", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:8a", "::1:80",
+        "[127.0.0.1]:80",
+        "[::1]", "unix:", "unix:" + String(repeating: "x", count: 108), "1.2.3:4", "[::1]:00000080",
+    ])
+    func anAddressThatIsNotOneIsRefused(text: String) { #expect(SocketAddress(text) == nil) }
+
+    @Test(arguments: [
+        ("127.0.0.1", true), ("127.255.0.2", true), ("::1", true), ("::ffff:127.0.0.1", true), ("128.0.0.1", false),
+        ("::2", false),
+        ("::", false),
+    ])
+    func loopbackIsRecognised(text: String, expected: Bool) { #expect(IPAddress(text)?.isLoopback == expected) }
+}

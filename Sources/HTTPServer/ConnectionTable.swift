@@ -1,0 +1,60 @@
+/// The connections of one loop, with those that wait for a request in the order in which they began to wait, so that the longest
+/// waiting one is found at once. Indices instead of references: no counting on the way of a request.
+struct ConnectionTable {
+    private struct Entry {
+        var connection: ServerConnection?
+        var previous: Int32 = ConnectionTable.none
+        var next: Int32 = ConnectionTable.none
+        var isWaiting = false
+    }
+
+    private static let none: Int32 = -1
+    private var entries: [Entry] = []
+    private var free: [Int32] = []
+    private var first = none
+    private var last = none
+    private(set) var count = 0
+
+    mutating func insert(_ connection: ServerConnection) -> Int32 {
+        count += 1
+        if let slot = free.popLast() {
+            entries[Int(slot)].connection = connection
+            return slot
+        }
+        entries.append(Entry(connection: connection))
+        return Int32(entries.count - 1)
+    }
+
+    mutating func remove(_ slot: Int32) {
+        entries[Int(slot)].connection = nil
+        free.append(slot)
+        count -= 1
+    }
+
+    /// - Returns: whether it did not wait before.
+    mutating func startWaiting(_ slot: Int32) -> Bool {
+        let index = Int(slot)
+        guard !entries[index].isWaiting else { return false }
+        entries[index].isWaiting = true
+        entries[index].previous = last
+        entries[index].next = Self.none
+        if last == Self.none { first = slot } else { entries[Int(last)].next = slot }
+        last = slot
+        return true
+    }
+
+    /// - Returns: whether it did wait.
+    mutating func stopWaiting(_ slot: Int32) -> Bool {
+        let index = Int(slot)
+        guard entries[index].isWaiting else { return false }
+        let (previous, next) = (entries[index].previous, entries[index].next)
+        if previous == Self.none { first = next } else { entries[Int(previous)].next = next }
+        if next == Self.none { last = previous } else { entries[Int(next)].previous = previous }
+        entries[index].isWaiting = false
+        return true
+    }
+
+    var longestWaiting: ServerConnection? { first == Self.none ? nil : entries[Int(first)].connection }
+
+    var all: [ServerConnection] { entries.compactMap(\.connection) }
+}

@@ -1,0 +1,110 @@
+import EventLoop
+import HTTPMessage
+import Primitives
+
+/// The part of a ``Server`` that lives on one loop: its connections and its handler.
+final class LoopServer {
+    let loop: EventLoop
+    let config: ServerConfig
+    let handler: any RequestHandler
+    let counters: ServerCounters
+    var table = ConnectionTable()
+    var encoder = ResponseEncoder()
+    private(set) var isDraining = false
+    private(set) var isClosingIdle = false
+    private var acceptors: [Acceptor] = []
+    private let makeTransport: TransportFactory?
+    /// Asks the other loops to close their longest waiting connection; false when none has one.
+    private let makeRoomElsewhere: () -> Bool
+
+    init(
+        loop: EventLoop, config: ServerConfig, handler: any RequestHandler, counters: ServerCounters,
+        makeTransport: TransportFactory?, makeRoomElsewhere: @escaping () -> Bool
+    ) {
+        self.loop = loop
+        self.config = config
+        self.handler = handler
+        self.counters = counters
+        self.makeTransport = makeTransport
+        self.makeRoomElsewhere = makeRoomElsewhere
+    }
+
+    func listen(on socket: ListeningSocket) throws(SystemError) {
+        let acceptor = Acceptor(
+            loop: loop, socket: socket,
+            exhausted: { [weak self] _ in self?.counters.refusedForDescriptors.add(1) },
+            accepted: { [weak self] descriptor, peer in self?.accept(descriptor, peer) })
+        try acceptor.start()
+        acceptors.append(acceptor)
+    }
+
+    private func accept(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) {
+        if counters.open.load() >= config.maxConnections && !makeRoom() {
+            counters.refusedForMaxConnections.add(1)
+            return  // The descriptor goes here, and with it the connection.
+        }
+        counters.accepted.add(1)
+        counters.open.add(1)
+        let transport = makeTransport?(descriptor.raw)
+        let stream = ByteStream(loop: loop, descriptor: descriptor, transport: transport)
+        let connection = ServerConnection(stream: stream, peer: peer, server: self)
+        do throws(SystemError) {
+            try connection.start()
+        } catch {
+            counters.refusedForDescriptors.add(1)
+        }
+    }
+
+    /// Closes the connection that has waited longest for a complete head. Only if every one is being served does the new one go.
+    private func makeRoom() -> Bool {
+        closeLongestWaiting() || (counters.waiting.load() > 0 && makeRoomElsewhere())
+    }
+
+    func closeLongestWaiting() -> Bool {
+        guard let victim = table.longestWaiting else { return false }
+        counters.closedForRoom.add(1)
+        victim.close()
+        return true
+    }
+
+    func startWaiting(_ slot: Int32) {
+        if table.startWaiting(slot) { counters.waiting.add(1) }
+    }
+
+    func stopWaiting(_ slot: Int32) {
+        if table.stopWaiting(slot) { counters.waiting.add(-1) }
+    }
+
+    func connectionClosed(_ slot: Int32) {
+        stopWaiting(slot)
+        table.remove(slot)
+        counters.open.add(-1)
+    }
+
+    // MARK: Drain
+
+    /// From now on every response closes its connection.
+    func beginDraining() { isDraining = true }
+
+    func stopAccepting() {
+        for acceptor in acceptors { acceptor.stop(drainQueue: true) }
+        acceptors = []
+    }
+
+    /// Closes what waits between requests, spread over `duration` so that clients do not all come back at once elsewhere.
+    func closeIdle(over duration: Duration) {
+        isClosingIdle = true
+        let idle = table.all.filter(\.isIdle)
+        for (index, connection) in idle.enumerated() {
+            let share = Int64(index) * duration.wholeNanoseconds / Int64(idle.count)
+            let timer = LoopTimer { [weak connection] in connection?.closeIfIdle() }
+            loop.schedule(timer, at: loop.now.advanced(byNanoseconds: share))
+        }
+    }
+
+    func closeAll() {
+        for connection in table.all { connection.close(reset: false) }
+    }
+}
+
+package typealias TransportFactory = @Sendable (_ descriptor: Int32) -> (any StreamTransport)?

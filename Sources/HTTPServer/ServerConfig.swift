@@ -1,0 +1,20 @@
+import HTTPMessage
+import Primitives
+
+/// What a server allows and how long it waits. Each time-out ends one named wait.
+package struct ServerConfig: Sendable, Equatable {
+    package var limits = HTTPLimits()
+    package var maxConnections = 10_000
+    /// From the accept for the first request, from the first byte for later ones, to a complete head.
+    package var headTimeout: Duration = .seconds(10)
+    /// Between two reads of content.
+    package var bodyIdleTimeout: Duration = .seconds(10)
+    /// For the whole content.
+    package var bodyTimeout: Duration = .seconds(30)
+    /// Between two requests.
+    package var idleTimeout: Duration = .seconds(75)
+    /// Between two writes that made progress.
+    package var writeIdleTimeout: Duration = .seconds(10)
+
+    package init() {}
+}

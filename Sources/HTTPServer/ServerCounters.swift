@@ -1,0 +1,24 @@
+import Synchronization
+
+/// Numbers of one server over all its loops, read by metrics from any thread. Relaxed: each is right by itself.
+package final class ServerCounters: Sendable {
+    package struct Counter: ~Copyable, Sendable {
+        private let value = Atomic<Int>(0)
+        package func add(_ count: Int) { value.add(count, ordering: .relaxed) }
+        package func load() -> Int { value.load(ordering: .relaxed) }
+    }
+
+    package let open = Counter()
+    package let accepted = Counter()
+    /// All connections were being served and one more came.
+    package let refusedForMaxConnections = Counter()
+    /// Descriptors or memory ran out; accepting paused.
+    package let refusedForDescriptors = Counter()
+    /// Closed while waiting, in favour of a new connection.
+    package let closedForRoom = Counter()
+
+    /// Without a complete head right now, over all loops.
+    package let waiting = Counter()
+
+    package init() {}
+}

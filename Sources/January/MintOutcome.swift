@@ -1,0 +1,56 @@
+import HTTPMessage
+import Primitives
+
+/// One request to January and what became of it: for metrics and logs.
+package struct JanuaryAttempt: Sendable, Equatable {
+    package let slot: KeySlot
+    /// `nil` when no answer came.
+    package let status: Int?
+    /// `nil` for a 201 and when no answer came.
+    package let code: JanuaryErrorCode?
+    package let error: UpstreamError?
+    /// From the call to the end of the answer, waiting for a connection included.
+    package let duration: Duration
+}
+
+/// A token that may be delivered.
+package struct MintDelivery: Sendable {
+    package let answer: MintAnswer
+    /// January's, as it was.
+    package let contentType: [UInt8]
+}
+
+/// What one mint came to.
+package struct MintOutcome: Sendable {
+    package let result: Result<MintDelivery, JanuaryFailure>
+    /// January's request ID of the last answer, if it gave a usable one.
+    package let requestID: String?
+    /// `nil` when the breaker answered, or the budget did.
+    package let first: JanuaryAttempt?
+    /// With the other key, after a 401.
+    package let second: JanuaryAttempt?
+    /// The slot that has just become current.
+    package let switchedTo: KeySlot?
+}
+
+/// January's request ID, as far as it may go into our own fields and logs.
+enum JanuaryRequestID {
+    private static let alternative = FieldName("request-id")
+
+    /// `X-Request-Id`, else `Request-Id`: one field line of 1 to 128 letters, digits and `-._~:/+=@`; otherwise as if it were not there.
+    static func read(_ fields: Fields) -> String? {
+        let name = fields.contains(.xRequestID) ? FieldName.xRequestID : alternative
+        guard let value = fields.first(name), (1...128).contains(value.count), fields.count(of: name) == 1 else { return nil }
+        return value.allSatisfy(isAllowed) ? String(decoding: value, as: UTF8.self) : nil
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        if ASCII.isLetter(byte) || ASCII.isDigit(byte) { return true }
+        switch byte {
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: ":"), UInt8(ascii: "/"),
+            UInt8(ascii: "+"), UInt8(ascii: "="), UInt8(ascii: "@"):
+            return true
+        default: return false
+        }
+    }
+}

@@ -1,0 +1,307 @@
+import EventLoop
+import HTTPMessage
+import JOSE
+import Primitives
+import Telemetry
+
+/// All verifiers of one configuration and the key sets they share. Immutable after `init`; used by every loop.
+package final class SessionVerifiers: Sendable {
+    package let config: SessionsConfig
+    let verifiers: [JWTSessionVerifier]
+    /// In the order of the configuration, each source once.
+    package let keySets: [KeySetCache]
+    private let byIssuer: [String: [Int]]
+    private let anyIssuer: Int?
+
+    /// - Parameter previous: the verifiers of the configuration before: an unchanged key set goes on, loaded and with its limits.
+    package init(_ config: SessionsConfig, previous: SessionVerifiers? = nil) {
+        self.config = config
+        var keySets: [KeySetCache] = []
+        var byIssuer: [String: [Int]] = [:]
+        var anyIssuer: Int?
+        var verifiers: [JWTSessionVerifier] = []
+        for (index, verifier) in config.verifiers.enumerated() {
+            let remote = verifier.keys.remote.map { remote in
+                if let shared = keySets.first(where: { $0.config == remote }) { return shared }
+                let cache =
+                    previous?.keySets.first { $0.config == remote && $0.name == verifier.name }
+                    ?? KeySetCache(name: verifier.name, config: remote)
+                keySets.append(cache)
+                return cache
+            }
+            verifiers.append(JWTSessionVerifier(config: verifier, remote: remote))
+            if let issuers = verifier.rules.issuers {
+                for issuer in issuers { byIssuer[issuer, default: []].append(index) }
+            } else if anyIssuer == nil {
+                anyIssuer = index
+            }
+        }
+        self.verifiers = verifiers
+        self.keySets = keySets
+        self.byIssuer = byIssuer
+        self.anyIssuer = anyIssuer
+    }
+
+    /// Loads every key set and keeps it fresh.
+    ///
+    /// - Parameters:
+    ///   - loop: where loads, timers and waiters live. Requests stay on their own loops.
+    ///   - makeExchange: called on `loop`, once per key set.
+    package func start(on loop: EventLoop, makeExchange: @escaping KeySetCache.MakeExchange, log: Log, metrics: Metrics) {
+        for keySet in keySets { keySet.start(on: loop, makeExchange: makeExchange, log: log, metrics: metrics) }
+        metrics.gauges("jwks_age_seconds", help: "Age of the key set in use.", labels: ["source"]) {
+            [weak self, time = loop.time] in
+            let now = time.monotonic()
+            return (self?.keySets ?? []).compactMap { keySet in
+                keySet.state.snapshot.map { ([keySet.name], (now - $0.loadedAt).fractionalSeconds) }
+            }
+        }
+    }
+
+    /// Ends all loads but those of key sets that `next` goes on with.
+    package func stop(inFavourOf next: SessionVerifiers? = nil) {
+        for keySet in keySets where !(next?.keySets.contains { $0 === keySet } ?? false) { keySet.stop() }
+    }
+
+    /// The verifiers that may accept a token with this unverified issuer. The choice is made once: what they refuse is refused.
+    func choose(for claims: JWTClaims) -> [Int] {
+        if let issuer = claims.issuer, let indices = byIssuer[issuer] {
+            guard indices.count > 1 else { return indices }
+            // Each would refuse another audience than its own anyway: no signature has to be verified for that.
+            let meant = indices.filter { verifiers[$0].mayAccept(audience: claims.audience) }
+            return meant.isEmpty ? Array(indices.prefix(1)) : meant
+        }
+        return anyIssuer.map { [$0] } ?? []
+    }
+}
+
+extension JWTSessionVerifier {
+    fileprivate func mayAccept(audience: [String]) -> Bool {
+        guard let allowed = config.rules.audience else { return true }
+        return audience.contains { one in allowed.contains { $0.hasSameBytes(as: one) } }
+    }
+}
+
+/// The verifiers as one loop uses them: with its own scratch memory and its own handles of the counters. Confined to its loop.
+package final class LoopSessionVerifier {
+    private let shared: SessionVerifiers
+    private let loop: EventLoop
+    private let signatures = SignatureVerifier()
+    private var counters: SessionCounters
+
+    package init(_ shared: SessionVerifiers, loop: EventLoop, metrics: Metrics) {
+        self.shared = shared
+        self.loop = loop
+        counters = SessionCounters(verifierNames: shared.verifiers.map(\.name), metrics: metrics)
+    }
+
+    /// The credential of a request, from the places of the configuration.
+    package func findCredential(in fields: Fields) throws(SessionRefusal) -> SessionCredential {
+        do throws(SessionRefusal) {
+            return try SessionCredential.find(in: fields, places: shared.config.from)
+        } catch {
+            counters.count(.refused(error), verifier: nil)
+            throw error
+        }
+    }
+
+    /// Says whether the session is good.
+    ///
+    /// - Parameters:
+    ///   - now: this turn's time.
+    ///   - requestArrived: when the head of the request was complete. A key set loaded since then settles an unknown key.
+    ///   - completion: called once, on the loop: before this returns when nothing has to be waited for, else within the 2 s that a
+    ///     request waits for a key set.
+    package func verify(
+        _ credential: SessionCredential, now: MonotonicInstant, requestArrived: MonotonicInstant,
+        trace: SessionTrace? = nil, completion: @escaping (SessionVerdict) -> Void
+    ) {
+        let token: ParsedToken
+        switch parse(credential, trace: trace) {
+        case .success(let parsed): token = parsed
+        case .failure(let refusal): return finish(.refused(refusal), verifier: nil, completion)
+        }
+        let chosen = shared.choose(for: token.claims)
+        guard let first = chosen.first else {
+            trace?.record("verifier", .failed, "no verifier is configured for this issuer\(Self.issuer(token, trace))")
+            return finish(.refused(.noVerifierForIssuer), verifier: nil, completion)
+        }
+        trace?.record("verifier", .ok, Self.names(chosen.map { shared.verifiers[$0] }))
+        guard chosen.count == 1 else {
+            return run(
+                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion),
+                now: now)
+        }
+        switch shared.verifiers[first].verify(token, now: now, wall: loop.time.wall(), signatures: signatures, trace: trace) {
+        case .verdict(let verdict): finish(verdict, verifier: first, completion)
+        case .keyMissing(let cache):
+            wait(
+                for: cache,
+                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion))
+        }
+    }
+
+    private func parse(_ credential: SessionCredential, trace: SessionTrace?) -> Result<ParsedToken, SessionRefusal> {
+        let jws: CompactJWS
+        do throws(JWSFormatError) {
+            jws = try CompactJWS.parse(credential.bytes.span.bytes)
+        } catch {
+            trace?.record("format", .failed, "\(error)")
+            return .failure(error.isOpaque ? .notAJWT : SessionRefusal(.format(error)))
+        }
+        do throws(JWTClaimsError) {
+            let claims = try JWTClaims.parse(jws.payload.span.bytes)
+            trace?.record("format", .ok, "a JWT")
+            return .success(ParsedToken(jws: jws, claims: claims))
+        } catch {
+            trace?.record("format", .failed, "\(error)")
+            return .failure(SessionRefusal(.claims(error)))
+        }
+    }
+
+    private func finish(_ verdict: SessionVerdict, verifier: Int?, _ completion: (SessionVerdict) -> Void) {
+        counters.count(verdict, verifier: verifier)
+        completion(verdict)
+    }
+
+    // MARK: Several verifiers, and waiting
+
+    /// Asks the chosen verifiers in turn: one that accepts decides, then one that cannot know, then the first refusal.
+    private func run(_ pending: PendingSession, now: MonotonicInstant) {
+        while let index = pending.chosen.first {
+            switch shared.verifiers[index].verify(
+                pending.token, now: now, wall: loop.time.wall(), signatures: signatures, trace: pending.trace)
+            {
+            case .verdict(let verdict): pending.take(verdict)
+            case .keyMissing(let cache):
+                if pending.hasWaited {
+                    // The set that had the key has been replaced by one that has not.
+                    pending.take(.unavailable(SessionUnavailable(.keyNotYetKnown, retryAfter: .seconds(1))))
+                } else {
+                    return wait(for: cache, pending)
+                }
+            }
+        }
+        finish(pending.outcome.verdict, verifier: pending.outcome.verifier, pending.completion)
+    }
+
+    private func wait(for cache: KeySetCache, _ pending: PendingSession) {
+        let bound = LoopBound((verifier: self, pending: pending), on: loop)
+        cache.awaitKey(
+            pending.token.jws.header.keyID, issuedAt: pending.token.claims.issuedAt, arrived: pending.arrived, on: loop
+        ) { answer in
+            let (verifier, pending) = bound.value
+            verifier.resume(pending, answer)
+        }
+    }
+
+    private func resume(_ pending: PendingSession, _ answer: KeySetStateMachine.Answer) {
+        switch answer {
+        case .lookAgain:
+            pending.trace?.record("key set", .ok, "loaded again, the key is there")
+            pending.hasWaited = true
+        case .unknownKey:
+            pending.trace?.record("key set", .failed, "loaded again, and the key is not there either")
+            pending.take(.refused(SessionRefusal(.unknownKeyID)))
+        case .unavailable(let retryAfter):
+            pending.trace?.record("key set", .failed, "cannot be loaded now")
+            let hasKeys = pending.chosen.first.flatMap { shared.verifiers[$0].remote?.snapshot(now: loop.now) } != nil
+            pending.take(
+                .unavailable(SessionUnavailable(hasKeys ? .keyNotYetKnown : .keysUnavailable, retryAfter: retryAfter)))
+        }
+        run(pending, now: loop.now)
+    }
+
+    private static func issuer(_ token: ParsedToken, _ trace: SessionTrace?) -> String {
+        guard let trace, trace.showsClaimValues else { return "" }
+        return " (\(token.claims.issuer?.debugDescription ?? "none"))"
+    }
+
+    private static func names(_ verifiers: [JWTSessionVerifier]) -> String {
+        verifiers.map { "\($0.name) (\($0.config.path))" }.joined(separator: ", ")
+    }
+}
+
+/// A verification that asks more than one verifier or waits for a key. Confined to its loop.
+private final class PendingSession {
+    let token: ParsedToken
+    /// Not asked yet, in order.
+    var chosen: ArraySlice<Int>
+    let arrived: MonotonicInstant
+    let trace: SessionTrace?
+    let completion: (SessionVerdict) -> Void
+    /// A request waits for one load of a verifier's keys, never for a second.
+    var hasWaited = false
+    private(set) var outcome: (verdict: SessionVerdict, verifier: Int?) = (.refused(.noVerifierForIssuer), nil)
+
+    init(
+        token: ParsedToken, chosen: [Int], arrived: MonotonicInstant, trace: SessionTrace?,
+        completion: @escaping (SessionVerdict) -> Void
+    ) {
+        self.token = token
+        self.chosen = chosen[...]
+        self.arrived = arrived
+        self.trace = trace
+        self.completion = completion
+    }
+
+    /// The verdict of the verifier that is first in ``chosen``; it is done then. An acceptance ends the asking.
+    func take(_ verdict: SessionVerdict) {
+        guard let verifier = chosen.popFirst() else { return }
+        hasWaited = false
+        switch (verdict, outcome.verdict) {
+        case (.accepted, _):
+            outcome = (verdict, verifier)
+            chosen = []
+        case (.unavailable, .refused), (.unavailable, .accepted): outcome = (verdict, verifier)
+        case (.refused, .refused) where outcome.verifier == nil: outcome = (verdict, verifier)
+        case (.refused, _), (.unavailable, .unavailable): break
+        }
+    }
+}
+
+/// `sessions_total{verifier,verdict,reason}`, each series looked up once per loop.
+private struct SessionCounters {
+    private static let refusals = SessionRefusal.Reason.allCases
+    private static let refusalIndices = Dictionary(uniqueKeysWithValues: refusals.enumerated().map { ($1, $0) })
+    private static let unavailable = SessionUnavailable.Reason.allCases
+    private static let persons: [PersonVerdict] = [.person, .machine, .anonymous, .unfinished]
+    private static let width = persons.count + refusals.count + unavailable.count
+
+    private let metrics: Metrics
+    /// The last name stands for: no verifier was chosen.
+    private let names: [String]
+    private var handles: [Counter?]
+
+    init(verifierNames: [String], metrics: Metrics) {
+        self.metrics = metrics
+        names = verifierNames + ["none"]
+        handles = Array(repeating: nil, count: names.count * Self.width)
+    }
+
+    mutating func count(_ verdict: SessionVerdict, verifier: Int?) {
+        let verifier = verifier ?? names.count - 1
+        let (column, label, reason) = Self.series(of: verdict)
+        let slot = verifier * Self.width + column
+        if let counter = handles[slot] { return counter.add() }
+        let counter = metrics.counter(
+            "sessions_total", help: "Sessions looked at, by verdict.",
+            labels: [("verifier", names[verifier]), ("verdict", label), ("reason", reason)])
+        handles[slot] = counter
+        counter.add()
+    }
+
+    private static func series(of verdict: SessionVerdict) -> (column: Int, label: String, reason: String) {
+        switch verdict {
+        case .accepted(let session):
+            (persons.firstIndex(of: session.personRule) ?? 0, "accepted", session.personRule.reason)
+        case .refused(let refusal):
+            (persons.count + (refusalIndices[refusal.reason] ?? 0), "refused", refusal.reason.rawValue)
+        case .unavailable(let unavailable):
+            (
+                persons.count + refusals.count + (Self.unavailable.firstIndex(of: unavailable.reason) ?? 0), "unavailable",
+                unavailable.reason.rawValue
+            )
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Primitives
+import Synchronization
+
+/// Where finished lines go. Called from any thread; must not block.
+package protocol LogOutput: Sendable {
+    /// - Parameter line: one line with its line feed.
+    func append(_ line: [UInt8])
+}
+
+/// The log of the process. Any thread; one value for everybody.
+package final class Log: Sendable {
+    private let output: any LogOutput
+    private let time: any TimeSource
+    private let limiter = LineLimiter()
+    private let minimum: Atomic<UInt8>
+    private let printsText: Atomic<Bool>
+
+    package init(level: LogLevel = .info, format: LogFormat = .json, time: any TimeSource, output: any LogOutput) {
+        self.output = output
+        self.time = time
+        minimum = Atomic(level.rank)
+        printsText = Atomic(format == .text)
+    }
+
+    /// For a reload. Lines that are being made keep the old settings.
+    package func apply(level: LogLevel, format: LogFormat) {
+        minimum.store(level.rank, ordering: .relaxed)
+        printsText.store(format == .text, ordering: .relaxed)
+    }
+
+    /// Whether lines of type `log` are written at this level.
+    package func isEnabled(_ level: LogLevel) -> Bool { level.rank >= minimum.load(ordering: .relaxed) }
+
+    /// Writes one line.
+    ///
+    /// - Parameters:
+    ///   - level: how serious it is.
+    ///   - message: constant, says what happened; everything that varies is a field.
+    ///   - fields: evaluated only when the line is written.
+    ///   - type: `request` and `audit` lines are not filtered by the level.
+    ///   - callerCaused: somebody at the network can make this line happen: at most ten a second of one message are written, and the
+    ///     next one says in `left_out` how many were not.
+    package func write(
+        _ level: LogLevel, _ message: StaticString, _ fields: @autoclosure () -> [LogField] = [], type: LogType = .log,
+        callerCaused: Bool = false
+    ) {
+        guard type != .log || isEnabled(level) else { return }
+        var leftOut = 0
+        if callerCaused {
+            guard case .write(let count) = limiter.decide(message, now: time.monotonic()) else { return }
+            leftOut = count
+        }
+        let line = LogLine(
+            format: printsText.load(ordering: .relaxed) ? .text : .json, time: time.wall(), level: level, type: type,
+            message: message, fields: fields(), leftOut: leftOut)
+        output.append(line.bytes)
+    }
+}
+
+/// Keeps every line, for tests.
+package final class LogMemory: LogOutput {
+    private let bytes = Lock<[UInt8]>([])
+
+    package init() {}
+
+    package func append(_ line: [UInt8]) { bytes.withLock { $0 += line } }
+
+    /// All lines so far, as text.
+    package var text: String { String(decoding: bytes.withLock { $0 }, as: UTF8.self) }
+
+    /// All lines so far, without their line feeds.
+    package var lines: [String] { text.split(separator: "\n").map(String.init) }
+}
+
+/// Throws every line away.
+package struct LogNowhere: LogOutput {
+    package init() {}
+    package func append(_ line: [UInt8]) {}
+}

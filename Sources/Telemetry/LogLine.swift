@@ -1,0 +1,219 @@
+import Primitives
+
+/// Makes one line of one record. Pure.
+///
+/// Whatever a field holds, the line is one line: controls (C0, DEL, C1), line and paragraph separators and the marks that reorder
+/// bidirectional text are written as `\u…` in both formats, so a value can neither forge a line nor speak to a terminal.
+struct LogLine {
+    /// Longer text is cut at a character and ends in `…`.
+    static let maxValueBytes = 4096
+
+    private(set) var bytes: [UInt8] = []
+
+    init(
+        format: LogFormat, time: WallInstant, level: LogLevel, type: LogType, message: StaticString, fields: [LogField],
+        leftOut: Int
+    ) {
+        bytes.reserveCapacity(256)
+        switch format {
+        case .json: json(time, level, type, message, fields, leftOut)
+        case .text: text(time, level, type, message, fields, leftOut)
+        }
+        bytes.append(ASCII.lineFeed)
+    }
+
+    private mutating func json(
+        _ time: WallInstant, _ level: LogLevel, _ type: LogType, _ message: StaticString, _ fields: [LogField], _ leftOut: Int
+    ) {
+        literal("{\"time\":\"")
+        Timestamp.append(time, to: &bytes)
+        literal("\",\"level\":\"")
+        bytes.append(contentsOf: level.rawValue.utf8)
+        literal("\",\"type\":\"")
+        bytes.append(contentsOf: type.rawValue.utf8)
+        literal("\",\"message\":\"")
+        escaped(message)
+        literal("\"")
+        for field in fields {
+            literal(",\"")
+            escaped(field.name)
+            literal("\":")
+            json(field.value)
+        }
+        if leftOut > 0 {
+            literal(",\"left_out\":")
+            decimal(leftOut)
+        }
+        literal("}")
+    }
+
+    private mutating func json(_ value: LogValue) {
+        switch value {
+        case .string(let text): quoted(text)
+        case .strings(let texts):
+            literal("[")
+            for (index, text) in texts.enumerated() {
+                if index > 0 { literal(",") }
+                quoted(text)
+            }
+            literal("]")
+        case .integer(let number): decimal(number)
+        case .thousandths(let number): thousandths(number)
+        case .double(let number): double(number)
+        case .boolean(let flag): literal(flag ? "true" : "false")
+        }
+    }
+
+    /// `time level type message name=value …`: a value is quoted, as in JSON, unless it is plain (letters, digits, common marks).
+    private mutating func text(
+        _ time: WallInstant, _ level: LogLevel, _ type: LogType, _ message: StaticString, _ fields: [LogField], _ leftOut: Int
+    ) {
+        Timestamp.append(time, to: &bytes)
+        literal(" ")
+        bytes.append(contentsOf: level.rawValue.utf8)
+        literal(" ")
+        bytes.append(contentsOf: type.rawValue.utf8)
+        literal(" ")
+        escaped(message)
+        for field in fields {
+            literal(" ")
+            escaped(field.name)
+            literal("=")
+            switch field.value {
+            case .string(let text) where Self.isPlain(text): bytes.append(contentsOf: text.utf8)
+            case .strings(let texts) where !texts.isEmpty && texts.allSatisfy(Self.isPlain):
+                for (index, text) in texts.enumerated() {
+                    if index > 0 { literal(",") }
+                    bytes.append(contentsOf: text.utf8)
+                }
+            default: json(field.value)
+            }
+        }
+        if leftOut > 0 {
+            literal(" left_out=")
+            decimal(leftOut)
+        }
+    }
+
+    private static func isPlain(_ text: String) -> Bool {
+        guard !text.isEmpty, text.utf8.count <= maxValueBytes else { return false }
+        return text.utf8.allSatisfy { byte in
+            if ASCII.isLetter(byte) || ASCII.isDigit(byte) { return true }
+            switch byte {
+            case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "@"),
+                UInt8(ascii: "+"):
+                return true
+            default: return false
+            }
+        }
+    }
+
+    private mutating func literal(_ text: StaticString) {
+        text.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    }
+
+    private mutating func decimal(_ number: Int) {
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        decimal(number.magnitude)
+    }
+
+    private mutating func decimal(_ number: UInt, minimumDigits: Int = 1) {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { text in
+            var start = 20
+            var rest = number
+            while rest > 0 || start > 20 - minimumDigits {
+                start -= 1
+                text.initializeElement(at: start, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
+                rest /= 10
+            }
+            bytes.append(contentsOf: text[start...])
+        }
+    }
+
+    private mutating func thousandths(_ number: Int) {
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        let (whole, rest) = number.magnitude.quotientAndRemainder(dividingBy: 1000)
+        decimal(whole)
+        guard rest > 0 else { return }
+        bytes.append(UInt8(ascii: "."))
+        decimal(rest, minimumDigits: 3)
+        while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
+    }
+
+    private mutating func double(_ number: Double) {
+        guard number.isFinite else { return literal("null") }
+        // `description` is a JSON number for every finite value; 3.0 is shown as 3.
+        if let whole = Int(exactly: number), whole.magnitude < 1 << 53 { return decimal(whole) }
+        bytes.append(contentsOf: number.description.utf8)
+    }
+
+    private mutating func escaped(_ text: StaticString) {
+        text.withUTF8Buffer { buffer in escape(buffer) }
+    }
+
+    private mutating func quoted(_ text: String) {
+        literal("\"")
+        var text = text
+        text.withUTF8 { utf8 in
+            guard utf8.count > Self.maxValueBytes else { return escape(utf8) }
+            var end = Self.maxValueBytes
+            while utf8[end] & 0xC0 == 0x80 { end -= 1 }
+            escape(UnsafeBufferPointer(rebasing: utf8[..<end]))
+            literal("…")
+        }
+        literal("\"")
+    }
+
+    /// JSON string escapes (RFC 8259 section 7) of valid UTF-8. Runs that need none are copied whole.
+    private mutating func escape(_ utf8: UnsafeBufferPointer<UInt8>) {
+        var start = 0
+        var index = 0
+        while index < utf8.count {
+            let byte = utf8[index]
+            if byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") {
+                index += 1
+                continue
+            }
+            let (unit, length) = Self.hidden(utf8, at: index)
+            guard let unit else {
+                index += length
+                continue
+            }
+            bytes.append(contentsOf: utf8[start..<index])
+            escape(unit: unit)
+            index += length
+            start = index
+        }
+        bytes.append(contentsOf: utf8[start..<utf8.count])
+    }
+
+    /// The code unit to escape at `index`, or nil where the character is harmless; and how many octets it takes at least.
+    private static func hidden(_ utf8: UnsafeBufferPointer<UInt8>, at index: Int) -> (unit: UInt16?, length: Int) {
+        let byte = utf8[index]
+        if byte < 0x80 { return (UInt16(byte), 1) }
+        if byte == 0xC2, index + 1 < utf8.count, utf8[index + 1] < 0xA0 { return (UInt16(utf8[index + 1]), 2) }
+        if byte == 0xE2, index + 2 < utf8.count, utf8[index + 1] == 0x80 || utf8[index + 1] == 0x81 {
+            let unit = 0x2000 | UInt16(utf8[index + 1] & 0x3F) << 6 | UInt16(utf8[index + 2] & 0x3F)
+            switch unit {
+            case 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: return (unit, 3)
+            default: return (nil, 3)
+            }
+        }
+        return (nil, 1)
+    }
+
+    private mutating func escape(unit: UInt16) {
+        switch unit {
+        case 0x22: literal("\\\"")
+        case 0x5C: literal("\\\\")
+        case 0x08: literal("\\b")
+        case 0x09: literal("\\t")
+        case 0x0A: literal("\\n")
+        case 0x0C: literal("\\f")
+        case 0x0D: literal("\\r")
+        default:
+            literal("\\u")
+            bytes.append(contentsOf: Hex.encode([UInt8(unit >> 8), UInt8(unit & 0xFF)]).utf8)
+        }
+    }
+}

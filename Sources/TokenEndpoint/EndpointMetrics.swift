@@ -1,0 +1,93 @@
+import HTTPClient
+import HTTPServer
+import January
+import Primitives
+import Telemetry
+
+/// The metrics of the endpoint itself; sessions and key sets register their own.
+final class EndpointMetrics: Sendable {
+    let userHeaderMismatch: Counter
+    let overloaded: Counter
+    private let metrics: Metrics
+    private let januaryRequests: LabeledCounter<JanuaryLabels>
+    private let januaryDuration: Histogram
+
+    init(_ metrics: Metrics) {
+        self.metrics = metrics
+        userHeaderMismatch = metrics.counter(
+            "user_header_mismatch_total",
+            help: "Requests whose end-user header differs from the session's end user; it is ignored.")
+        overloaded = metrics.counter("overloaded_total", help: "Requests refused because too much was waiting.")
+        januaryRequests = metrics.counters("january_requests_total", help: "Requests to January.", by: JanuaryLabels.self)
+        januaryDuration = metrics.histogram(
+            "january_request_duration_seconds", help: "From the decision to ask January to its whole answer.")
+    }
+
+    /// A refused message, by what was wrong with it.
+    func httpErrors(_ reason: String) -> Counter {
+        metrics.counter("http_errors_total", help: "Requests refused for their form.", labels: [("reason", reason)])
+    }
+
+    func securityEvents(_ kind: String) -> Counter {
+        metrics.counter("security_events_total", help: "Things that must not happen.", labels: [("kind", kind)])
+    }
+
+    func count(_ outcome: MintOutcome, loop: LoopEndpoint) {
+        for attempt in [outcome.first, outcome.second] {
+            guard let attempt else { continue }
+            januaryRequests.add(JanuaryLabels(status: attempt.status, code: attempt.code))
+            januaryDuration.observe(attempt.duration)
+        }
+        if let slot = outcome.switchedTo { loop.shared.keySwitched(to: slot) }
+    }
+
+    /// Values that are kept elsewhere and read when somebody looks.
+    func register(
+        _ metrics: Metrics, mintsInFlight: MintsInFlight, breaker: Breaker, keys: KeyRing, time: any TimeSource
+    ) {
+        metrics.gauges("in_flight", help: "Mints under way.") { [([], Double(mintsInFlight.count))] }
+        metrics.gauges("breaker_state", help: "1: mints are held back for this reason.", labels: ["reason"]) {
+            let open = Set(breaker.openReasons(now: time.monotonic()))
+            return BreakerReason.allCases.map { ([$0.rawValue], open.contains($0) ? 1 : 0) }
+        }
+        metrics.gauges("api_key_current", help: "1: the key of this slot is in use.", labels: ["slot"]) {
+            let current = keys.keys.current.slot
+            return KeySlot.allCases.map { ([$0.rawValue], $0 == current ? 1 : 0) }
+        }
+    }
+
+    func register(_ metrics: Metrics, server: Server, client: HTTPClientCounters) {
+        let counters = server.counters
+        metrics.gauges("connections", help: "Open connections of clients.") { [([], Double(counters.open.load()))] }
+        metrics.counters("connections_refused_total", help: "Connections closed for want of room.", labels: ["reason"]) {
+            [
+                (["max_connections"], Double(counters.refusedForMaxConnections.load())),
+                (["descriptors"], Double(counters.refusedForDescriptors.load())),
+                (["longest_waiting"], Double(counters.closedForRoom.load())),
+            ]
+        }
+        metrics.gauges("january_connections", help: "Connections to January.", labels: ["state"]) {
+            [
+                (["idle"], Double(client.idle)), (["leased"], Double(client.leased)),
+                (["connecting"], Double(client.connecting)),
+            ]
+        }
+    }
+}
+
+/// The labels of `january_requests_total`.
+struct JanuaryLabels: MetricLabels {
+    static let names: [StaticString] = ["operation", "status", "code"]
+    let status: Int?
+    let code: JanuaryErrorCode?
+
+    private static let ordinals = Dictionary(
+        uniqueKeysWithValues: JanuaryErrorCode.allCases.enumerated().map { ($1, UInt64($0 + 1)) })
+
+    var identity: UInt64 { UInt64(status ?? 0) << 16 | (code.flatMap { Self.ordinals[$0] } ?? 0) }
+
+    /// No answer is status `none`; a 201 has the code `ok`.
+    var values: [String] {
+        ["mint", status.map(String.init) ?? "none", code?.rawValue ?? (status == 201 ? "ok" : "none")]
+    }
+}

@@ -1,0 +1,105 @@
+import EventLoop
+import HTTPMessage
+import HTTPServer
+import January
+import Primitives
+import Sessions
+
+/// What one loop has of a generation: the verifiers with their scratch memory and January's client. A request holds it to its end.
+final class LoopGeneration {
+    let shared: Generation
+    let sessions: LoopSessionVerifier
+    let january: JanuaryClient
+    var config: RootConfig { shared.config }
+
+    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient) {
+        self.shared = shared
+        self.sessions = sessions
+        self.january = january
+    }
+}
+
+/// The public listener on one loop: routes, and what is answered without a mint.
+final class LoopEndpoint: RequestHandler {
+    let loop: EventLoop
+    let shared: SharedParts
+    var responder = Responder()
+    private var generation: LoopGeneration
+
+    init(loop: EventLoop, shared: SharedParts, generation: LoopGeneration) {
+        self.loop = loop
+        self.shared = shared
+        self.generation = generation
+    }
+
+    /// Requests that are under way keep the old one.
+    func replace(_ generation: LoopGeneration) { self.generation = generation }
+
+    // MARK: RequestHandler
+
+    func admit(_ exchange: ServerExchange) -> Admission {
+        let route = generation.shared.routes.route(of: exchange.head.target)
+        switch generation.shared.routes.decide(exchange.head, route) {
+        case .mint, .health: return .read(keepContent: false)
+        case .options(let allow):
+            let id = responder.makeRequestID()
+            record(exchange, route, status: 204, nil, id)
+            return .answer(responder.options(allow: allow, id: id))
+        case .refuse(let problem):
+            let id = responder.makeRequestID()
+            record(exchange, route, status: problem.code.status, problem, id)
+            return .answer(responder.problem(problem, id: id))
+        }
+    }
+
+    func handle(_ exchange: ServerExchange) {
+        let id = responder.makeRequestID()
+        if generation.shared.routes.route(of: exchange.head.target) == .health {
+            let isDraining = shared.lifecycle.isDraining
+            let status = isDraining ? 503 : 200
+            exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
+            return record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
+        }
+        MintHandler(exchange, requestID: id, loop: self, generation: generation).start()
+    }
+
+    func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
+        let problem = Problem(refusal)
+        let id = responder.makeRequestID()
+        shared.metrics.httpErrors(problem.reason).add()
+        shared.recorder.record(
+            RequestOutcome(
+                route: .other, method: .other, status: problem.code.status, code: problem.code, reason: problem.reason,
+                requestID: id, duration: .zero), as: generation.config.log)
+        return responder.problem(problem, id: id)
+    }
+
+    private static let healthy = Array(#"{"status":"ok"}"#.utf8)
+    private static let draining = Array(#"{"status":"draining"}"#.utf8)
+
+    // MARK: What requests have in common
+
+    private func record(
+        _ exchange: ServerExchange, _ route: RequestOutcome.Route, status: Int, _ problem: Problem?, _ id: RequestID
+    ) {
+        var outcome = RequestOutcome(
+            route: route, method: RequestMethod(exchange.head.method), status: status, code: problem?.code, requestID: id,
+            duration: loop.time.monotonic() - exchange.headCompletedAt)
+        outcome.reason = problem?.reason ?? ""
+        outcome.clientRequestID = clientRequestID(exchange, generation.config)
+        // Load balancers ask on while we drain: no line for each.
+        outcome.isForTheOperator = false
+        shared.recorder.record(outcome, as: generation.config.log)
+    }
+
+    /// The request ID of a trusted proxy, if it is one that may go into a log.
+    func clientRequestID(_ exchange: ServerExchange, _ config: RootConfig) -> String? {
+        guard !config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
+            config.trustedProxies.contains(where: { $0.contains(peer) }),
+            exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
+            (1...128).contains(value.count),
+            value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })
+        else { return nil }
+        return String(decoding: value, as: UTF8.self)
+    }
+}

@@ -1,0 +1,105 @@
+import EndUsers
+import HTTPMessage
+import HTTPServer
+import January
+import Sessions
+
+/// An error as the caller gets it: one code, and the few things that vary. **The one place** where internal errors become status, code and
+/// fields.
+struct Problem: Sendable, Equatable {
+    var code: ProblemCode
+    /// Whole seconds for `Retry-After`.
+    var retryAfter: Int?
+    /// For 405 and OPTIONS.
+    var allow: StaticString?
+    /// With `error` only when a session was sent (RFC 6750 section 3.1).
+    var challenge: Challenge?
+    /// Bounded, for the log and metrics: finer than the code.
+    var reason: String
+
+    enum Challenge: Sendable, Equatable {
+        case noSession
+        case invalidToken(String)
+    }
+
+    init(_ code: ProblemCode, reason: String = "", retryAfter: Int? = nil) {
+        self.code = code
+        self.reason = reason
+        self.retryAfter = retryAfter
+    }
+
+    static func == (left: Self, right: Self) -> Bool {
+        left.code == right.code && left.retryAfter == right.retryAfter && left.challenge == right.challenge
+            && left.reason == right.reason && left.allow?.description == right.allow?.description
+    }
+
+    static func methodNotAllowed(allow: StaticString) -> Problem {
+        var problem = Problem(.methodNotAllowed)
+        problem.allow = allow
+        return problem
+    }
+
+    init(_ refusal: RequestRefusal) {
+        switch refusal {
+        case .timedOut: self.init(.requestTimeout, reason: "timed_out")
+        case .malformed(let error): self.init(Self.code(of: error), reason: error.reason.rawValue)
+        }
+    }
+
+    private static func code(of error: HTTPParseError) -> ProblemCode {
+        switch error.status {
+        case 413: .contentTooLarge
+        case 414: .uriTooLong
+        case 417: .expectationFailed
+        case 431: .headerFieldsTooLarge
+        case 501: .notImplemented
+        case 505: .httpVersionNotSupported
+        default: .badRequest
+        }
+    }
+
+    init(_ refusal: SessionRefusal) {
+        self.init(.invalidSession, reason: refusal.reason.rawValue)
+        challenge = refusal.description.map { .invalidToken($0) } ?? .noSession
+    }
+
+    init(_ unavailable: SessionUnavailable) {
+        self.init(.sessionBackendUnavailable, reason: unavailable.reason.rawValue, retryAfter: unavailable.retryAfter)
+    }
+
+    init(_ error: EndUserError) {
+        switch error {
+        case .noEndUser: self.init(.noEndUser, reason: error.reason)
+        case .invalid: self.init(.invalidEndUserID, reason: error.reason)
+        }
+    }
+
+    init(_ failure: JanuaryFailure) {
+        self.init(Self.code(of: failure), reason: failure.reason.description)
+        retryAfter = failure.retryAfter.map(RetryAfter.wholeSeconds) ?? (failure == .overloaded ? 1 : nil)
+    }
+
+    private static func code(of failure: JanuaryFailure) -> ProblemCode {
+        switch failure {
+        case .keyRejected: .januaryKeyRejected
+        case .forbidden: .januaryForbidden
+        case .quotaExhausted: .januaryQuotaExhausted
+        case .rejectedRequest: .januaryRejectedRequest
+        case .invalidAnswer, .unexpectedStatus, .unreadableAnswer: .januaryInvalidResponse
+        case .unreachable, .failing(.unreachable, _): .januaryUnreachable
+        case .unavailable, .connectionBroken, .failing: .januaryUnavailable
+        case .rateLimited: .januaryRateLimited
+        case .timedOut, .tooLate: .januaryTimeout
+        case .overloaded: .overloaded
+        case .cancelled: .clientGone
+        }
+    }
+
+    /// Whether an operator can do something about it: such refusals are logged by default, a caller's own mistakes are not.
+    var isForTheOperator: Bool {
+        switch code {
+        case .invalidEndUserID, .januaryForbidden, .januaryQuotaExhausted, .januaryRejectedRequest: true
+        default: code.status >= 500
+        }
+    }
+}

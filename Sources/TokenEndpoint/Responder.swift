@@ -1,0 +1,107 @@
+import EventLoop
+import HTTPMessage
+import HTTPServer
+import Primitives
+
+/// Makes the responses of one loop: the fields that every response carries, and error bodies.
+struct Responder {
+    private var random = RandomPool()
+
+    /// `X-Request-Id`: 128 random bits as 32 hex digits.
+    mutating func makeRequestID() -> RequestID {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(32)
+        random.appendHex(byteCount: 16, to: &digits)
+        return RequestID(digits: digits)
+    }
+
+    /// On every response, errors included.
+    private static let common = Array("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: ".utf8)
+    private static let json = Array("\r\nContent-Type: application/json\r\n".utf8)
+    private static let contentType = Array("\r\nContent-Type: ".utf8)
+    private static let lineEnd = Array("\r\n".utf8)
+    private static let januaryRequestID = Array("January-Request-Id: ".utf8)
+
+    /// A body that is JSON of our own.
+    func json(status: Int, _ content: [UInt8], id: RequestID) -> ServerResponse {
+        ServerResponse(status: status, fields: Self.common + id.digits + Self.json, content: content)
+    }
+
+    func content(status: Int, type: StaticString, _ content: [UInt8], id: RequestID) -> ServerResponse {
+        var fields = Self.common + id.digits + Self.lineEnd
+        HeadEncoder.field(.contentType, literal: type, to: &fields)
+        return ServerResponse(status: status, fields: fields, content: content)
+    }
+
+    /// January's 201 as it came, with its own `Content-Type`.
+    func minted(_ body: [UInt8], contentType: [UInt8], januaryRequestID: String?, id: RequestID) -> ServerResponse {
+        var fields: [UInt8] = []
+        fields.reserveCapacity(256)
+        fields += Self.common
+        fields += id.digits
+        fields += Self.contentType
+        fields += contentType
+        fields += Self.lineEnd
+        Self.append(januaryRequestID: januaryRequestID, to: &fields)
+        return ServerResponse(status: 201, fields: fields, content: body)
+    }
+
+    /// 204 to OPTIONS.
+    func options(allow: StaticString, id: RequestID) -> ServerResponse {
+        var fields = Self.common + id.digits + Self.lineEnd
+        HeadEncoder.field(.allow, literal: allow, to: &fields)
+        return ServerResponse(status: 204, fields: fields)
+    }
+
+    func problem(_ problem: Problem, januaryRequestID: String? = nil, id: RequestID) -> ServerResponse {
+        var fields = Self.common + id.digits + Self.json
+        if let seconds = problem.retryAfter {
+            fields += Array("Retry-After: ".utf8)
+            fields.appendDecimal(seconds)
+            fields += Self.lineEnd
+        }
+        if let allow = problem.allow { HeadEncoder.field(.allow, literal: allow, to: &fields) }
+        switch problem.challenge {
+        case nil: break
+        case .noSession: HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january""#, to: &fields)
+        case .invalidToken(let description):
+            // The descriptions are words of our own; one that does not fit a field is left out rather than sent.
+            let value = #"Bearer realm="january", error="invalid_token", error_description="\#(description)""#
+            do throws(FieldError) {
+                try HeadEncoder.field(.wwwAuthenticate, value, to: &fields)
+            } catch {
+                HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january", error="invalid_token""#, to: &fields)
+            }
+        }
+        Self.append(januaryRequestID: januaryRequestID, to: &fields)
+        return ServerResponse(status: problem.code.status, fields: fields, content: Self.body(problem.code, id: id))
+    }
+
+    private static func append(januaryRequestID: String?, to fields: inout [UInt8]) {
+        guard let januaryRequestID else { return }
+        // Already checked to be printable where it was read.
+        fields += Self.januaryRequestID
+        fields += Array(januaryRequestID.utf8)
+        fields += lineEnd
+    }
+
+    /// `{"code": "...", "message": "...", "request_id": "..."}`, the shape of January's own errors.
+    private static func body(_ code: ProblemCode, id: RequestID) -> [UInt8] {
+        var body: [UInt8] = []
+        body.reserveCapacity(320)
+        body += Array(#"{"code":""#.utf8)
+        body += Array(code.rawValue.utf8)
+        body += Array(#"","message":""#.utf8)
+        code.message.withUTF8Buffer { body.append(contentsOf: $0) }
+        body += Array(#"","request_id":""#.utf8)
+        body += id.digits
+        body += Array(#""}"#.utf8)
+        return body
+    }
+}
+
+/// Ours, on every response and in every line about the request.
+struct RequestID: Sendable, Equatable {
+    let digits: [UInt8]
+    var text: String { String(decoding: digits, as: UTF8.self) }
+}

@@ -1,0 +1,136 @@
+import Configuration
+import EndUsers
+import EventLoop
+import HTTPServer
+import January
+import Policy
+import Primitives
+import Sessions
+import Telemetry
+
+/// The root of the configuration. Sections are read by the targets that use them; what belongs to nobody else is read here.
+package struct RootConfig: Sendable {
+    package var listen: ListenAddress
+    package var management: ManagementConfig
+    /// `paths.token`: the first is canonical, the others are aliases.
+    package var tokenPaths: [String]
+    package var trustedProxies: [AddressRange]
+    package var http: HTTPConfig
+    package var january: JanuaryConfig
+    package var sessions: SessionsConfig
+    package var endUsers: EndUserMapping
+    package var policy: Policy
+    package var drain: DrainConfig
+    package var state: StateConfig
+    package var log: LogConfig
+
+    /// Reads everything.
+    /// - Returns: `nil` where there are problems; the reader has all of them.
+    package static func read(_ reader: ConfigReader) -> RootConfig? {
+        let root = reader.root
+        let endUserSection = root.section("end_user_id")
+        let sessions = SessionsConfig.read(
+            root.section("sessions"), endUserClaim: endUserSection.has("from") ? endUserSection.string("from") : nil)
+        let january = JanuaryConfig.read(root)
+        let policy = Policy.read(root, ttlSeconds: january?.ttlSeconds ?? 1800)
+        let endUsers = EndUserMapping.read(
+            endUserSection, verifiers: sessions.verifiers.map(EndUserMapping.Verifier.init),
+            defaultFrom: sessions.verifiers.count == 1 ? sessions.verifiers[0].endUserClaim ?? "subject" : "subject")
+        let tests = PolicyTests.read(root)
+        let state = StateConfig.read(root)
+        let listen = ListenAddress.read("listen", root, default: "127.0.0.1:8787")
+        let management = ManagementConfig.read(root.section("management"), state: state)
+        checkListeners(root, listen, management)
+        let tokenPaths = readPaths(root.section("paths"))
+        let trustedProxies = readProxies(root)
+        let http = HTTPConfig.read(root)
+        let drain = DrainConfig.read(root.section("drain"))
+        let log = LogConfig.read(root.section("log"))
+        refuseRateLimits(root.section("rate_limits"))
+        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
+        root.finish()
+        // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
+        guard reader.problems.isEmpty, let january else { return nil }
+        let config = RootConfig(
+            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
+            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log)
+        config.run(tests)
+        return reader.problems.isEmpty ? config : nil
+    }
+
+    private func run(_ tests: PolicyTests) {
+        tests.run(policy) { claims in
+            let issuer = claims["iss"]?.string
+            let verifier =
+                sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
+            do throws(EndUserError) {
+                return .mapped(
+                    try endUsers.map(claims: claims, subject: claims["sub"]?.string, namespace: verifier?.namespace).text)
+            } catch {
+                return .refused(code: error.code.description)
+            }
+        }
+    }
+
+    private static func readPaths(_ section: ConfigSection) -> [String] {
+        let paths = section.strings("token", default: ["/january/client-token"])
+        if paths.isEmpty { section.problem("token", "needs at least one path") }
+        for path in paths {
+            if !isPath(path) {
+                section.problem("token", "must be a path such as /january/client-token, in the form it is sent (got \"\(path)\")")
+            } else if path == Routes.healthPath {
+                section.problem("token", "must not be \(Routes.healthPath)")
+            }
+        }
+        if Set(paths).count < paths.count { section.problem("token", "names a path twice") }
+        return paths
+    }
+
+    /// Unreserved characters and `/`: what no client and no proxy writes in two ways.
+    private static func isPath(_ path: String) -> Bool {
+        path.utf8.first == UInt8(ascii: "/") && path.utf8.count <= 1024
+            && path.utf8.allSatisfy { ASCII.isLetter($0) || ASCII.isDigit($0) || "/-._~".utf8.contains($0) }
+            && !path.split(separator: "/").contains { $0 == "." || $0 == ".." }
+    }
+
+    private static func readProxies(_ root: ConfigSection) -> [AddressRange] {
+        root.strings("trusted_proxies").enumerated().compactMap { index, text in
+            guard let range = AddressRange(text) else {
+                root.invalid("trusted_proxies", at: index, "must be an address or a range such as 10.0.0.0/8")
+                return nil
+            }
+            if range.isEverything {
+                root.invalid("trusted_proxies", at: index, "would trust everybody")
+                return nil
+            }
+            return range
+        }
+    }
+
+    /// Accepted only as "off", so that a configuration written for a version with limits is not run without them.
+    private static func refuseRateLimits(_ section: ConfigSection) {
+        for key in ["per_address", "per_session", "per_end_user", "all"] {
+            switch section.sectionUnlessFalse(key) {
+            case .absent, .off: break
+            case .section: section.problem(key, "rate limits are not available in this version; set it to false")
+            }
+        }
+    }
+
+    private static func checkListeners(_ root: ConfigSection, _ listen: ListenAddress, _ management: ManagementConfig) {
+        guard let address = management.address else { return }
+        if address == listen && address.socketAddress.port != 0 {
+            root.section("management").problem("listen", "must not be the public address (\(listen))")
+        }
+        if !address.socketAddress.isLoopbackOrLocal && management.tokens.isEmpty {
+            root.section("management").problem(
+                "listen", "is reachable from outside, so management.token_files is required (got \"\(address)\")")
+        }
+    }
+}
+
+extension EndUserMapping.Verifier {
+    init(_ config: JWTVerifierConfig) {
+        self.init(name: config.name, namespace: config.namespace, hasExplicitNamespace: config.hasExplicitNamespace)
+    }
+}

@@ -1,0 +1,139 @@
+import Configuration
+import EventLoop
+import HTTPMessage
+import HTTPServer
+import Primitives
+
+/// `listen` and `management.listen`: `host:port` with a numeric host, or `unix:PATH` with an optional `?mode=0660`.
+package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
+    package var socketAddress: SocketAddress
+    /// Of a Unix socket's file.
+    package var unixMode: UInt32
+
+    package static let standardUnixMode: UInt32 = 0o660
+
+    package init(_ socketAddress: SocketAddress, unixMode: UInt32 = ListenAddress.standardUnixMode) {
+        self.socketAddress = socketAddress
+        self.unixMode = unixMode
+    }
+
+    package init?(_ text: String) {
+        var text = text
+        var mode = Self.standardUnixMode
+        if text.hasPrefix("unix:"), let mark = text.lastIndex(of: "?") {
+            let option = text[text.index(after: mark)...]
+            guard option.hasPrefix("mode="), let value = UInt32(option.dropFirst(5), radix: 8), value <= 0o777 else { return nil }
+            mode = value
+            text = String(text[..<mark])
+        }
+        guard let address = SocketAddress(text) else { return nil }
+        self.init(address, unixMode: mode)
+    }
+
+    package var description: String { socketAddress.description }
+
+    static func read(_ key: String, _ section: ConfigSection, default text: String) -> ListenAddress {
+        let fallback = ListenAddress(.ip(.v4(0x7F00_0001), port: 0))
+        let text = section.string(key, default: text) ?? text
+        if let address = ListenAddress(text) { return address }
+        if text == "systemd" {
+            section.problem(key, "systemd is not available in this version; use an address or unix:PATH")
+        } else {
+            section.invalid(key, "must be a numeric address with a port such as 127.0.0.1:8787 or [::]:8787, or unix:PATH")
+        }
+        return fallback
+    }
+}
+
+/// The section `management`.
+package struct ManagementConfig: Sendable, Equatable {
+    /// `nil`: `off`.
+    package var address: ListenAddress?
+    /// Compared in constant time; several are valid at once, so that they can be rotated.
+    package var tokens: [Secret]
+
+    private static let minTokenBytes = 32
+
+    static func read(_ section: ConfigSection, state: StateConfig) -> ManagementConfig {
+        var address: ListenAddress?
+        let text = section.string("listen", default: "127.0.0.1:8788") ?? "127.0.0.1:8788"
+        if text != "off" { address = ListenAddress.read("listen", section, default: text) }
+        let files = section.secretFiles("token_files")
+        for (index, file) in files.enumerated() where file.secret.byteCount < minTokenBytes {
+            section.problem("token_files", "token \(index + 1) must have at least \(minTokenBytes) characters")
+        }
+        if !files.isEmpty, case .none = state {
+            section.problem("token_files", "needs a state to keep revocations in: set state to sqlite:PATH")
+        }
+        return ManagementConfig(address: address, tokens: files.map(\.secret))
+    }
+
+    package static func == (left: Self, right: Self) -> Bool {
+        left.address == right.address && left.tokens.count == right.tokens.count
+            && zip(left.tokens, right.tokens).allSatisfy { $0.equals($1) }
+    }
+}
+
+/// `state`: where fences and pending revocations will live. This version keeps none, so the value is only checked.
+package enum StateConfig: Sendable, Equatable {
+    case none
+    case sqlite(path: String)
+    case redis(url: String)
+
+    static func read(_ root: ConfigSection) -> StateConfig {
+        let text = root.string("state", default: "none") ?? "none"
+        if text == "none" { return .none }
+        if text.hasPrefix("sqlite:"), text.utf8.count > 7 { return .sqlite(path: String(text.dropFirst(7))) }
+        if text.hasPrefix("redis://") || text.hasPrefix("rediss://") { return .redis(url: text) }
+        root.invalid("state", "must be none, sqlite:PATH or redis://…")
+        return .none
+    }
+}
+
+/// The section `drain`.
+package struct DrainConfig: Sendable, Equatable {
+    /// From the signal until the listener closes: proxies and load balancers learn meanwhile that we are going.
+    package var delay: Duration
+    /// From the signal until whatever is still open is cut.
+    package var timeout: Duration
+    /// Connections between requests are closed over this long.
+    package static let idleSpread: Duration = .seconds(2)
+
+    static func read(_ section: ConfigSection) -> DrainConfig {
+        let config = DrainConfig(
+            delay: section.seconds("delay_seconds", default: .seconds(5), in: .zero ... .seconds(3600)),
+            timeout: section.seconds("timeout_seconds", default: .seconds(20), in: .zero ... .seconds(3600)))
+        if config.timeout < config.delay { section.problem("timeout_seconds", "must not be less than drain.delay_seconds") }
+        return config
+    }
+}
+
+/// The section `http` and `max_connections`.
+package struct HTTPConfig: Sendable, Equatable {
+    /// 0: one per processor.
+    package var loops: Int
+    package var server: ServerConfig
+
+    static func read(_ root: ConfigSection) -> HTTPConfig {
+        let section = root.section("http")
+        func seconds(_ key: String, _ standard: Duration) -> Duration {
+            section.seconds(key, default: standard, in: .milliseconds(100) ... .seconds(86_400))
+        }
+        var server = ServerConfig()
+        let limits = server.limits
+        server.maxConnections = root.integer("max_connections", default: server.maxConnections, in: 1...1_000_000)
+        server.limits = HTTPLimits(
+            requestLineBytes: section.integer("request_line_bytes", default: limits.requestLineBytes, in: 256...65_536),
+            fieldsBytes: section.integer("fields_bytes", default: limits.fieldsBytes, in: 1024...262_144),
+            fieldLines: section.integer("field_lines", default: limits.fieldLines, in: 8...1000),
+            bodyBytes: section.integer("body_bytes", default: limits.bodyBytes, in: 0...1_048_576))
+        server.headTimeout = seconds("head_seconds", server.headTimeout)
+        server.bodyIdleTimeout = seconds("body_idle_seconds", server.bodyIdleTimeout)
+        server.bodyTimeout = seconds("body_seconds", server.bodyTimeout)
+        server.idleTimeout = seconds("idle_seconds", server.idleTimeout)
+        server.writeIdleTimeout = seconds("write_idle_seconds", server.writeIdleTimeout)
+        return HTTPConfig(loops: section.integer("loops", default: 0, in: 0...256), server: server)
+    }
+
+    var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
+}

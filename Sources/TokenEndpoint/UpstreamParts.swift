@@ -1,0 +1,54 @@
+import EventLoop
+import HTTPClient
+import HTTPMessage
+import Primitives
+import Sessions
+import TLS
+
+/// What outgoing requests of all loops share: names, connections, certificates.
+final class UpstreamParts: Sendable {
+    let januaryCounters = HTTPClientCounters()
+    private let resolver: Resolver
+    private let januaryTLS: TLSClientContext
+    private let keySetTLS: [String: TLSClientContext]
+    private let systemTLS: TLSClientContext
+    private let januaryBudget: ConnectionBudget
+    /// Key sets are few and small: a connection or two each.
+    private let keySetBudget = ConnectionBudget(limit: 32)
+    private let januaryConfig: HTTPClientConfig
+
+    init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
+        resolver = Resolver(time: time)
+        januaryBudget = ConnectionBudget(limit: config.january.maxConnections)
+        var client = HTTPClientConfig()
+        client.connectTimeout = config.january.connectTimeout
+        client.pool.waitingCount = config.january.maxInFlight
+        januaryConfig = client
+        do throws(TLSError) {
+            systemTLS = try TLSClientContext(trust: .system)
+            januaryTLS =
+                try config.january.caFile.map { file throws(TLSError) in
+                    try TLSClientContext(trust: .authorities(pem: file.bytes))
+                } ?? systemTLS
+            var contexts: [String: TLSClientContext] = [:]
+            for verifier in config.sessions.verifiers {
+                guard let authority = verifier.keys.remote?.certificateAuthority else { continue }
+                contexts[authority.path] = try TLSClientContext(trust: .authorities(pem: authority.pem))
+            }
+            keySetTLS = contexts
+        } catch {
+            throw .tls(error)
+        }
+    }
+
+    func januaryClient(on loop: EventLoop) -> any HTTPExchange {
+        HTTPClient(
+            loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver,
+            counters: januaryCounters)
+    }
+
+    func client(for authority: RemoteKeySetConfig.CertificateAuthority?, on loop: EventLoop) -> any HTTPExchange {
+        let tls = authority.flatMap { keySetTLS[$0.path] } ?? systemTLS
+        return HTTPClient(loop: loop, tls: tls, budget: keySetBudget, resolver: resolver)
+    }
+}

@@ -1,0 +1,116 @@
+/// What a line of production code must not hold, and where. Pure: text in, faults out.
+struct SourceRules {
+    /// Modules of the system that a target may import, besides the targets it depends on, and why.
+    static let systemModules: [String: Set<String>] = [
+        // Mutexes and the erasing of secrets.
+        "Primitives": ["Glibc", "Synchronization"],
+        // The one place for sockets, epoll, timers, threads and queues.
+        "EventLoop": ["Glibc", "Dispatch", "Synchronization"],
+        // Reads the bytes of files.
+        "Configuration": ["Glibc", "Synchronization"],
+        // The thread of the log, `write` to standard output, `/proc/self`.
+        "Telemetry": ["Glibc", "Synchronization"],
+        // Exit codes, the environment, standard input and output.
+        "CommandLineTool": ["Glibc", "Synchronization"],
+        "january-token-endpoint": ["Glibc"],
+        "january-simulator": ["Glibc"],
+    ]
+
+    /// For every target that is not named above.
+    static let commonModules: Set<String> = ["Synchronization"]
+
+    /// Calls that make or use sockets, event queues and descriptors: in `EventLoop` alone.
+    static let kernelCalls: Set<String> = [
+        "socket", "bind", "listen", "accept", "accept4", "connect", "send", "sendmsg", "sendto", "recv", "recvmsg", "recvfrom",
+        "setsockopt", "getsockopt", "shutdown", "socketpair", "epoll_create1", "epoll_ctl", "epoll_wait", "eventfd",
+        "timerfd_create", "getaddrinfo", "dup", "dup2", "pipe", "pipe2", "fcntl", "ioctl",
+    ]
+
+    static let maxLines = 500
+    /// How far from `@unchecked Sendable` its argument may stand.
+    static let argumentDistance = 4
+
+    let target: String
+    let dependencies: Set<String>
+
+    func faults(file: String, text: String) -> [String] {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        var faults: [String] = []
+        // A file ends in a line feed, so the last element is empty.
+        if lines.count - 1 > Self.maxLines { faults.append("\(file): \(lines.count - 1) lines, at most \(Self.maxLines)") }
+        for (index, line) in lines.enumerated() {
+            for fault in self.faults(code: Self.code(line)) { faults.append("\(file):\(index + 1): \(fault)") }
+            for word in Self.wordsThatNeedAnArgument where Self.code(line).contains(word) && !Self.hasArgument(lines, at: index) {
+                faults.append("\(file):\(index + 1): \(word) without the argument why it is right")
+            }
+        }
+        return faults
+    }
+
+    private static let wordsThatNeedAnArgument = ["@unchecked Sendable", "nonisolated(unsafe)", "fatalError(", "unowned(unsafe)"]
+
+    private func faults(code: String) -> [String] {
+        var faults: [String] = []
+        let words = code.split { !($0.isLetter || $0.isNumber || $0 == "_" || $0 == "-") }.map(String.init)
+        if let position = words.firstIndex(of: "import"), position + 1 < words.count, Self.isImport(code) {
+            let module = words.last { $0 != "import" } ?? ""
+            let allowed = dependencies.union(Self.systemModules[target] ?? Self.commonModules)
+            if !allowed.contains(module) { faults.append("import \(module) in \(target)") }
+        }
+        if code.contains("try!") { faults.append("try!") }
+        if code.contains(" as! ") { faults.append("as!") }
+        // `.public` is a name like any other.
+        if words.first == "public" || code.contains(" public ") { faults.append("public") }
+        if words.contains("Mutex") { faults.append("Mutex: the thread sanitizer cannot see it, use Lock") }
+        if target != "EventLoop" && (Self.systemModules[target]?.contains("Glibc") == true || dependencies.contains("CSystem")) {
+            for call in Self.calls(code) where Self.kernelCalls.contains(call) { faults.append("\(call)() outside of EventLoop") }
+        }
+        return faults
+    }
+
+    /// `import X`, also with attributes and access (`@preconcurrency package import X`).
+    private static func isImport(_ code: String) -> Bool {
+        let words = code.split(separator: " ")
+        guard let position = words.firstIndex(of: "import") else { return false }
+        return words[..<position].allSatisfy {
+            $0.hasPrefix("@") || ["package", "private", "internal", "fileprivate"].contains($0)
+        }
+    }
+
+    /// Names that are called as free functions: followed by `(`, not after a point (unless that of `Glibc.`) and not being declared.
+    private static func calls(_ code: String) -> [String] {
+        var calls: [String] = []
+        var word = ""
+        var before = ""
+        for character in code {
+            if character.isLetter || character.isNumber || character == "_" {
+                word.append(character)
+                continue
+            }
+            let isMember = before.hasSuffix(".") && !before.hasSuffix("Glibc.")
+            if character == "(" && !word.isEmpty && !isMember && !before.hasSuffix("func ") { calls.append(word) }
+            before += word + String(character)
+            word = ""
+        }
+        return calls
+    }
+
+    /// The line without its comment. Two slashes in a string (a URL) are not one: they come after a colon.
+    private static func code(_ line: String) -> String {
+        var previous: Character = " "
+        var beforePrevious: Character = " "
+        for (index, character) in zip(line.indices, line) {
+            if character == "/" && previous == "/" && beforePrevious != ":" {
+                return String(line[..<line.index(before: index)])
+            }
+            beforePrevious = previous
+            previous = character
+        }
+        return line
+    }
+
+    private static func hasArgument(_ lines: [String], at index: Int) -> Bool {
+        let near = lines[max(0, index - argumentDistance)...min(lines.count - 1, index + argumentDistance)]
+        return near.contains { $0.contains("//") }
+    }
+}
