@@ -123,13 +123,15 @@ struct KeySetCacheTests {
         #expect(rig.logged.lines.contains { $0.contains("key set can be loaded again") })
     }
 
-    @Test(arguments: [
-        (.page(status: 500, body: "{}"), .status(500)), (.page(status: 302, fields: [("location", "/x")], body: ""), .status(302)),
-        (.page(body: "<html>"), .notJSON), (.page(body: "[]"), .notJSON), (.page(body: "{\"keys\":[]}"), .empty),
-        (.page(body: "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AAAA\"}]}"), .empty), (.failure(.broken(.tooLarge)), .tooLarge),
-        (.page(body: String(repeating: " ", count: 524_289)), .tooLarge), (.failure(.timedOut(sent: true)), .timedOut),
-        (.failure(.broken(.reset)), .broken), (.failure(.notSent(.tls)), .unreachable),
-    ] as [(ScriptedProvider.Answer, KeySetLoadFailure)])
+    @Test(
+        arguments: [
+            (.page(status: 500, body: "{}"), .status(500)),
+            (.page(status: 302, fields: [("location", "/x")], body: ""), .status(302)),
+            (.page(body: "<html>"), .notJSON), (.page(body: "[]"), .notJSON), (.page(body: "{\"keys\":[]}"), .empty),
+            (.page(body: "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AAAA\"}]}"), .empty), (.failure(.broken(.tooLarge)), .tooLarge),
+            (.page(body: String(repeating: " ", count: 524_289)), .tooLarge), (.failure(.timedOut(sent: true)), .timedOut),
+            (.failure(.broken(.reset)), .broken), (.failure(.notSent(.tls)), .unreachable),
+        ] as [(ScriptedProvider.Answer, KeySetLoadFailure)])
     func aBadAnswerNeverReplacesAGoodSet(answer: ScriptedProvider.Answer, failure: KeySetLoadFailure) async throws {
         let rig = try await Self.loaded()
         rig.provider.set(Self.url, answer)
@@ -151,14 +153,16 @@ struct KeySetCacheTests {
         }
     }
 
-    @Test(arguments: [
-        ([], 600), ([("cache-control", "public, max-age=120")], 120), ([("Cache-Control", "MAX-AGE=\"200\" , must-revalidate")], 200),
-        ([("cache-control", "max-age=1")], 60), ([("cache-control", "max-age=99999999999999999999")], 86_400),
-        ([("cache-control", "max-age=300"), ("age", "100")], 200), ([("cache-control", "max-age=300"), ("age", "400")], 60),
-        ([("cache-control", "max-age=300"), ("age", "x")], 300), ([("cache-control", "s-maxage=100")], 600),
-        ([("cache-control", "max-age=-5")], 600), ([("cache-control", "no-store")], 600),
-        ([("cache-control", "max-age=500"), ("cache-control", "max-age=400")], 400),
-    ] as [([(String, String)], Int)])
+    @Test(
+        arguments: [
+            ([], 600), ([("cache-control", "public, max-age=120")], 120),
+            ([("Cache-Control", "MAX-AGE=\"200\" , must-revalidate")], 200),
+            ([("cache-control", "max-age=1")], 60), ([("cache-control", "max-age=99999999999999999999")], 86_400),
+            ([("cache-control", "max-age=300"), ("age", "100")], 200), ([("cache-control", "max-age=300"), ("age", "400")], 60),
+            ([("cache-control", "max-age=300"), ("age", "x")], 300), ([("cache-control", "s-maxage=100")], 600),
+            ([("cache-control", "max-age=-5")], 600), ([("cache-control", "no-store")], 600),
+            ([("cache-control", "max-age=500"), ("cache-control", "max-age=400")], 400),
+        ] as [([(String, String)], Int)])
     func theNextLoadComesWhenTheAnswerIsNoLongerFresh(fields: [(String, String)], seconds: Int) async throws {
         let rig = try Self.rig()
         rig.provider.set(Self.url, .page(fields: fields, body: [Self.first].keySet))
@@ -184,14 +188,16 @@ struct KeySetCacheTests {
         #expect(discovered.metric("jwks_refreshes_total{source=\"acme\",result=\"ok\"}") == 1)
     }
 
-    @Test(arguments: [
-        ("{\"issuer\":\"https://issuer.example/\",\"jwks_uri\":\"https://keys.example/k\"}", .issuerMismatch),
-        ("{\"jwks_uri\":\"https://keys.example/k\"}", .issuerMismatch), ("{\"issuer\":\"https://issuer.example\"}", .keySetURL),
-        ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"http://keys.example/k\"}", .keySetURL),
-        ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"http://10.0.0.1/k\"}", .keySetURL),
-        ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"https://u:p@keys.example/k\"}", .keySetURL),
-        ("{\"issuer\":\"https://issuer.example\",\"issuer\":\"x\"}", .notJSON), ("[1]", .notJSON), ("", .notJSON),
-    ] as [(String, KeySetLoadFailure)])
+    @Test(
+        arguments: [
+            ("{\"issuer\":\"https://issuer.example/\",\"jwks_uri\":\"https://keys.example/k\"}", .issuerMismatch),
+            ("{\"jwks_uri\":\"https://keys.example/k\"}", .issuerMismatch),
+            ("{\"issuer\":\"https://issuer.example\"}", .keySetURL),
+            ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"http://keys.example/k\"}", .keySetURL),
+            ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"http://10.0.0.1/k\"}", .keySetURL),
+            ("{\"issuer\":\"https://issuer.example\",\"jwks_uri\":\"https://u:p@keys.example/k\"}", .keySetURL),
+            ("{\"issuer\":\"https://issuer.example\",\"issuer\":\"x\"}", .notJSON), ("[1]", .notJSON), ("", .notJSON),
+        ] as [(String, KeySetLoadFailure)])
     func aDiscoveryDocumentThatIsNotTheIssuersIsAFailure(body: String, failure: KeySetLoadFailure) async throws {
         let rig = try Self.rig(source: "name: acme")
         rig.provider.set(Self.document, .page(body: body))

@@ -12,7 +12,7 @@ import TestSupport
 
 /// Verifiers on a real loop whose clock stands still until the test moves it, with a provider that answers from a script.
 final class SessionRig: Sendable {
-    let time = TestTime()
+    let time: TestTime
     let loop: EventLoop
     /// Another loop, to see that a waiting request goes on where it began.
     let homeLoop: EventLoop
@@ -22,7 +22,8 @@ final class SessionRig: Sendable {
     let provider = ScriptedProvider()
     private let verifier: LoopBound<LoopSessionVerifier>
 
-    init(_ config: SessionsConfig) throws {
+    init(_ config: SessionsConfig, time: TestTime = TestTime()) throws {
+        self.time = time
         loop = try EventLoop(name: "request", time: time)
         homeLoop = try EventLoop(name: "home", time: time)
         loop.start()
@@ -65,7 +66,9 @@ final class SessionRig: Sendable {
         await settle()
     }
 
-    func verify(_ token: String, arrived: MonotonicInstant? = nil) async -> Outcome { await verifying(token, arrived: arrived).value }
+    func verify(_ token: String, arrived: MonotonicInstant? = nil) async -> Outcome {
+        await verifying(token, arrived: arrived).value
+    }
 
     /// Starts a verification; its outcome comes when it comes.
     func verifying(_ token: String, arrived: MonotonicInstant? = nil, showsClaims: Bool = false) async -> Verification {
@@ -81,6 +84,31 @@ final class SessionRig: Sendable {
             }
         }
         return verification
+    }
+
+    /// The session, where it is accepted.
+    func session(_ token: String) async -> VerifiedSession? {
+        await withCheckedContinuation { continuation in
+            loop.execute { [self] in
+                let now = loop.now
+                verifier.value.verify(SessionCredential(Array(token.utf8)[...]), now: now, requestArrived: now) { verdict in
+                    if case .accepted(let session) = verdict {
+                        continuation.resume(returning: session)
+                    } else {
+                        continuation.resume(returning: nil)
+                    }
+                }
+            }
+        }
+    }
+
+    func reasonWithoutCredential() async -> SessionRefusal.Reason? {
+        await on(loop) { [self] in
+            do throws(SessionRefusal) {
+                _ = try verifier.value.findCredential(in: .empty)
+                return nil
+            } catch { return error.reason }
+        }
     }
 
     /// The value of one series, as the metrics page shows it.
@@ -241,7 +269,9 @@ extension SessionRig {
     }
 
     /// Claims that pass, with changes; a change to `nil` takes the claim out.
-    func claims(_ changes: [String: JSONValue?] = [:], issuer: String = "https://issuer.example", audience: String = "api") -> JSONObject {
+    func claims(_ changes: [String: JSONValue?] = [:], issuer: String = "https://issuer.example", audience: String = "api")
+        -> JSONObject
+    {
         let now = time.wall().secondsSinceEpoch
         var claims: JSONObject = [
             "iss": .string(issuer), "aud": .string(audience), "sub": "user-1", "iat": .number(JSONNumber(now - 5)),
