@@ -35,6 +35,7 @@ package final class ConfigSection {
     private var childSections: [String: [ConfigSection]] = [:]
     private var childItems: [String: [ConfigItem]] = [:]
     private var isFinished = false
+    private var isAbandoned = false
     private var isMapOfNames = false
 
     private(set) var entries: [ConfigEntry] = []
@@ -134,6 +135,9 @@ package final class ConfigSection {
     /// Declares the section read: keys nobody asked for are problems from now on (``ConfigReader/problems``), here and in the sections
     /// below. Several owners may read one section and each finish it.
     package func finish() { isFinished = true }
+
+    /// For a section that was refused as a whole: what is in it is no further problem.
+    package func abandon() { isAbandoned = true }
 
     private func made(_ key: String?, _ message: String) -> ConfigProblem {
         guard let key else { return problem(at: home, path: path, message, isDirect: false) }
@@ -272,7 +276,7 @@ package final class ConfigSection {
     }
 
     func unknownKeys(isFinished parentIsFinished: Bool) -> [ConfigProblem] {
-        guard state != .broken else { return [] }
+        guard state != .broken, !isAbandoned else { return [] }
         let isFinished = isFinished || parentIsFinished
         var problems: [ConfigProblem] = []
         if isFinished {

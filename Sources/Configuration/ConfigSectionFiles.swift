@@ -10,9 +10,9 @@ extension ConfigSection {
             note(key, .secret, node)
             return SecretFile(path: nil, secret: secret)
         }
-        guard let path = fileName(key, node) else { return nil }
-        note(key, .value(.text(path)), node)
-        return readSecret(path) {
+        guard let name = fileName(key, node) else { return nil }
+        note(key, .value(.text(name.path)), node)
+        return readSecret(name) {
             fail(key, $0)
         } warn: {
             warning(key, $0)
@@ -39,10 +39,10 @@ extension ConfigSection {
             note(key, .secret, node)
             return [SecretFile(path: nil, secret: secret)]
         }
-        guard let paths = fileNames(key, node) else { return [] }
-        note(key, .value(.texts(paths)), node)
-        return paths.enumerated().compactMap { index, path in
-            readSecret(path) {
+        guard let names = fileNames(key, node) else { return [] }
+        note(key, .value(.texts(names.map(\.path))), node)
+        return names.enumerated().compactMap { index, name in
+            readSecret(name) {
                 failItem(key, index, nodes[index], $0)
             } warn: {
                 warning(key, $0)
@@ -51,9 +51,9 @@ extension ConfigSection {
     }
 
     package func file(_ key: String, maxBytes: Int) -> ConfigFile? {
-        guard let node = ask(key, ConfigKeyRecord(recordJoined(key), .file)), let path = fileName(key, node) else { return nil }
-        note(key, .value(.text(path)), node)
-        return readFile(path, maxBytes: maxBytes) { fail(key, $0) }
+        guard let node = ask(key, ConfigKeyRecord(recordJoined(key), .file)), let name = fileName(key, node) else { return nil }
+        note(key, .value(.text(name.path)), node)
+        return readFile(name, maxBytes: maxBytes) { fail(key, $0) }
     }
 
     package func files(_ key: String, maxBytes: Int) -> [ConfigFile] {
@@ -61,19 +61,19 @@ extension ConfigSection {
             note(key, .value(.texts([])), nil)
             return []
         }
-        guard let paths = fileNames(key, node) else { return [] }
+        guard let names = fileNames(key, node) else { return [] }
         let nodes = Self.items(node)
-        note(key, .value(.texts(paths)), node)
-        return paths.enumerated().compactMap { index, path in
-            readFile(path, maxBytes: maxBytes) { failItem(key, index, nodes[index], $0) }
+        note(key, .value(.texts(names.map(\.path))), node)
+        return names.enumerated().compactMap { index, name in
+            readFile(name, maxBytes: maxBytes) { failItem(key, index, nodes[index], $0) }
         }
     }
 
     /// A file or folder that is not read now: made absolute, not looked at.
     package func filePath(_ key: String) -> String? {
-        guard let node = ask(key, ConfigKeyRecord(recordJoined(key), .path)), let path = fileName(key, node) else { return nil }
-        note(key, .value(.text(path)), node)
-        return path
+        guard let node = ask(key, ConfigKeyRecord(recordJoined(key), .path)), let name = fileName(key, node) else { return nil }
+        note(key, .value(.text(name.path)), node)
+        return name.path
     }
 
     /// The absolute form of a file name that is part of the key's value (`sqlite:PATH`).
@@ -96,7 +96,20 @@ extension ConfigSection {
         return absolute(name, folder: "")
     }
 
-    private func fileName(_ key: String, _ node: ConfigNode) -> String? {
+    /// A file to be read, and how messages call it.
+    private struct Name {
+        let path: String
+        /// Where nothing could be read the name may be no name: somebody may have put the secret itself there.
+        let unread: String
+        var read: String { ConfigText.quoted(path) }
+
+        init(_ written: String, path: String) {
+            self.path = path
+            unread = ConfigText.isPathLike(written) ? ConfigText.quoted(path) : "the file named here"
+        }
+    }
+
+    private func fileName(_ key: String, _ node: ConfigNode) -> Name? {
         guard case .scalar(let text, _) = node.content, !node.isNull else {
             fail(key, "must be the name of a file\(got(key, node))")
             return nil
@@ -105,46 +118,40 @@ extension ConfigSection {
             fail(key, "must be the name of a file (got \"\")")
             return nil
         }
-        return absolute(text, from: node.source)
+        return Name(text, path: absolute(text, from: node.source))
     }
 
-    private func fileNames(_ key: String, _ node: ConfigNode) -> [String]? {
+    private func fileNames(_ key: String, _ node: ConfigNode) -> [Name]? {
         guard let names = texts(key, node, "a list of file names") else { return nil }
         if let index = names.firstIndex(of: "") {
             failItem(key, index, Self.items(node)[index], "must be the name of a file (got \"\")")
             return nil
         }
-        return zip(names, Self.items(node)).map { absolute($0, from: $1.source) }
+        return zip(names, Self.items(node)).map { Name($0, path: absolute($0, from: $1.source)) }
     }
 
     // MARK: - Content
 
-    private func readSecret(_ path: String, fail: (String) -> Void, warn: (String) -> Void) -> SecretFile? {
-        let shown = Self.shown(path)
+    private func readSecret(_ name: Name, fail: (String) -> Void, warn: (String) -> Void) -> SecretFile? {
         do throws(SecretFile.Failure) {
-            let (file, isReadableByOthers) = try SecretFile.read(path: path)
-            if isReadableByOthers { warn("\(shown) can be read by every user of this machine; chmod o-r it") }
+            let (file, isReadableByOthers) = try SecretFile.read(path: name.path)
+            if isReadableByOthers { warn("\(name.read) can be read by every user of this machine; chmod o-r it") }
             return file
         } catch {
             switch error {
-            case .unreadable(let failure): fail("cannot read \(shown): \(failure.message)")
-            case .empty, .tooLarge: fail("\(shown) \(error.message)")
+            case .unreadable(let failure): fail("cannot read \(name.unread): \(failure.message)")
+            case .empty, .tooLarge: fail("\(name.read) \(error.message)")
             }
             return nil
         }
     }
 
-    private func readFile(_ path: String, maxBytes: Int, fail: (String) -> Void) -> ConfigFile? {
+    private func readFile(_ name: Name, maxBytes: Int, fail: (String) -> Void) -> ConfigFile? {
         do throws(FileBytes.Failure) {
-            return ConfigFile(path: path, bytes: try FileBytes.read(path, maxBytes: maxBytes).bytes)
+            return ConfigFile(path: name.path, bytes: try FileBytes.read(name.path, maxBytes: maxBytes).bytes)
         } catch {
-            fail("cannot read \(Self.shown(path)): \(error.message)")
+            fail("cannot read \(name.unread): \(error.message)")
             return nil
         }
-    }
-
-    /// The name of a file, unless it looks as if somebody had put the secret itself there.
-    private static func shown(_ path: String) -> String {
-        ConfigText.isPathLike(path) ? ConfigText.quoted(path) : "the file named here"
     }
 }

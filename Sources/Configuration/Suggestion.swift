@@ -7,7 +7,9 @@ package enum Suggestion {
         var best: (word: String, distance: Int)?
         for candidate in candidates {
             let distance = editDistance(Array(word.utf8), Array(candidate.utf8))
-            if distance <= allowed, distance < best?.distance ?? .max { best = (candidate, distance) }
+            // A word that is replaced altogether is another word.
+            guard distance <= allowed, distance < min(word.utf8.count, candidate.utf8.count) else { continue }
+            if distance < best?.distance ?? .max { best = (candidate, distance) }
         }
         return best?.word
     }

@@ -95,7 +95,10 @@ struct YAMLTree {
                 documentCount += 1
                 if documentCount > 1 { return note(line, [], "a second document begins here; one file holds one document") }
             case YAML_ALIAS_EVENT:
-                note(line, stack, "aliases (*\(Self.text(event.data.alias.anchor))) are not supported; write the value out")
+                note(
+                    line, stack,
+                    "aliases (*\(ConfigText.shortened(Self.text(event.data.alias.anchor)))) are not supported; write the value out"
+                )
                 if let frame = stack.last, frame.isKeyNext {
                     frame.pending = .discarded
                 } else {
@@ -177,8 +180,14 @@ struct YAMLTree {
     private mutating func refuse(
         anchor: UnsafeMutablePointer<yaml_char_t>?, tag: UnsafeMutablePointer<yaml_char_t>?, _ line: Int, _ stack: [Frame]
     ) {
-        if let anchor { note(line, stack, "anchors (&\(Self.text(anchor))) are not supported") }
-        if let tag { note(line, stack, "tags (\(ConfigText.shortened(Self.text(tag)))) are not supported") }
+        if let anchor { note(line, stack, "anchors (&\(ConfigText.shortened(Self.text(anchor)))) are not supported") }
+        if let tag {
+            // As it was written: libyaml has expanded `!!`.
+            let text = Self.text(tag)
+            let standard = "tag:yaml.org,2002:"
+            let shown = text.hasPrefix(standard) ? "!!\(text.dropFirst(standard.count))" : text
+            note(line, stack, "tags (\(ConfigText.shortened(shown))) are not supported")
+        }
     }
 
     private mutating func refuseSyntax(_ parser: yaml_parser_t, _ bytes: [UInt8]) {
@@ -188,8 +197,11 @@ struct YAMLTree {
         case YAML_READER_ERROR: line = Self.line(in: bytes, at: Int(parser.problem_offset))
         case YAML_MEMORY_ERROR: return stop(nil, "out of memory")
         default:
+            // The end of the file counts as one more line for libyaml.
+            let lastLine = Self.line(in: bytes, at: bytes.count - 1)
+            line = min(line, lastLine)
             if let context = parser.context.map({ String(cString: $0) }) {
-                let start = Int(parser.context_mark.line) + 1
+                let start = min(Int(parser.context_mark.line) + 1, lastLine)
                 message = start == line ? "\(message) (\(context))" : "\(message) (\(context) that begins on line \(start))"
             }
         }
@@ -225,8 +237,19 @@ struct YAMLTree {
         text.isEmpty || ["~", "null", "true", "false"].contains(text) || PlainScalar.isNumber(text)
     }
 
+    /// Line of the byte at `offset`. Ends of lines are LF, CR LF and, as for libyaml, a CR alone.
     private static func line(in bytes: [UInt8], at offset: Int) -> Int {
-        bytes.prefix(max(0, offset)).count { $0 == ASCII.lineFeed } + 1
+        var line = 1
+        for index in bytes.indices.prefix(max(0, offset)) {
+            let isLineEnd =
+                switch bytes[index] {
+                case ASCII.lineFeed: true
+                case ASCII.carriageReturn: index + 1 == bytes.count || bytes[index + 1] != ASCII.lineFeed
+                default: false
+                }
+            if isLineEnd { line += 1 }
+        }
+        return line
     }
 
     private static func text(_ pointer: UnsafeMutablePointer<yaml_char_t>?) -> String {

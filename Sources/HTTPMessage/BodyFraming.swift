@@ -14,6 +14,11 @@ package enum BodyFraming: Sendable, Equatable {
         }
     }
 
+    /// Whether the body announces more than is read; then it is refused (413) without being asked for.
+    package func exceeds(_ limits: HTTPLimits) -> Bool {
+        if case .length(let count) = self { count > limits.bodyBytes } else { false }
+    }
+
     /// The table for requests. Everything else that RFC 9112 section 6.3 lets a lenient server do is an error here.
     ///
     /// | Transfer-Encoding | Content-Length | framing |

@@ -5,7 +5,9 @@ struct ByteSet: Sendable {
 
     @inline(__always)
     func contains(_ byte: UInt8) -> Bool {
-        byte < 128 && (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 != 0
+        // Without a branch: which half, which bit, and zero for bytes of 0x80 and above.
+        let half = byte & 0x40 == 0 ? low : high
+        return (half &>> UInt64(byte & 0x3F)) & UInt64(byte &>> 7 ^ 1) != 0
     }
 
     /// `tchar`, RFC 9110 section 5.6.2.
@@ -54,22 +56,23 @@ extension RawSpan {
     /// The first byte that ends or spoils a line: a control character other than HTAB. `end` when there is none.
     func firstControl(from start: Int, to end: Int) -> Int {
         var offset = start
-        while offset < end {
-            while offset &+ 8 <= end {
-                let word = unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self)
-                let below = (word &- 0x2020_2020_2020_2020) & ~word
-                let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
-                let found = below | ((delete &- 0x0101_0101_0101_0101) & ~delete)
-                if found & 0x8080_8080_8080_8080 != 0 { break }
+        while offset &+ 8 <= end {
+            // Eight bytes at once: the high bit of a byte is set where it is below 0x20 or equal to 0x7F. A borrow can set wrong bits, but
+            // only above a right one, so the lowest is always right.
+            let word = UInt64(littleEndian: unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
+            let below = (word &- 0x2020_2020_2020_2020) & ~word
+            let found = (below | ((delete &- 0x0101_0101_0101_0101) & ~delete)) & 0x8080_8080_8080_8080
+            if found == 0 {
                 offset &+= 8
+                continue
             }
-            let pause = Swift.min(offset &+ 8, end)
-            while offset < pause {
-                if !self[at: offset].isFieldContent { return offset }
-                offset &+= 1
-            }
+            offset &+= found.trailingZeroBitCount &>> 3
+            guard self[at: offset] == 0x09 else { return offset }
+            offset &+= 1
         }
-        return end
+        while offset < end, self[at: offset].isFieldContent { offset &+= 1 }
+        return offset
     }
 
     @inline(__always)

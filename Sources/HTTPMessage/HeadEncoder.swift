@@ -56,6 +56,9 @@ package enum HeadEncoder {
 
     package static func connectionClose(to output: inout [UInt8]) { append("Connection: close\r\n", to: &output) }
 
+    /// For HTTP/1.0 clients that asked for it (RFC 9112 section 9.3).
+    package static func connectionKeepAlive(to output: inout [UInt8]) { append("Connection: keep-alive\r\n", to: &output) }
+
     package static func host(_ origin: Origin, to output: inout [UInt8]) {
         append("Host: ", to: &output)
         output.append(contentsOf: origin.authority.utf8)

@@ -13,16 +13,21 @@ struct HeadReader: Sendable {
 
     init() {}
 
-    /// Leaves out one empty line before a request-line (RFC 9112 section 2.2). `false` when that cannot be told yet.
-    mutating func skipEmptyLine(_ bytes: RawSpan) -> Bool {
-        guard bytes.byteCount > 0 else { return false }
-        guard lineStart == 0, bytes[at: 0] == 0x0D else { return true }
-        guard bytes.byteCount > 1 else { return false }
-        guard bytes[at: 1] == 0x0A else { return true }
-        lineStart = 2
-        cursor = 2
-        return true
+    /// Leaves out empty lines before a request-line: RFC 9112 section 2.2 asks for one at least; more than a few are no request.
+    /// `false` while nothing else has come.
+    mutating func skipEmptyLines(_ bytes: RawSpan) -> Bool {
+        while lineStart < HeadReader.emptyLines * 2 {
+            guard lineStart < bytes.byteCount else { return false }
+            guard bytes[at: lineStart] == 0x0D else { return true }
+            guard lineStart &+ 1 < bytes.byteCount else { return false }
+            guard bytes[at: lineStart &+ 1] == 0x0A else { return true }
+            lineStart &+= 2
+            cursor = lineStart
+        }
+        return lineStart < bytes.byteCount
     }
+
+    private static let emptyLines = 4
 
     /// The next complete line without its CRLF, or `nil`: more is needed. At most `maxBytes` long.
     mutating func nextLine(

@@ -40,7 +40,7 @@ package struct RequestHeadParser: Sendable {
     /// Ready for the next message on the same connection.
     package mutating func reset() { self = RequestHeadParser(limits: limits) }
 
-    /// Whether a byte of a request was seen: an empty line before it is none.
+    /// Whether a byte of a request was seen: empty lines before it are none.
     package var hasBegun: Bool {
         if case .beforeLine = state { false } else { true }
     }
@@ -49,7 +49,7 @@ package struct RequestHeadParser: Sendable {
     /// more is needed; what was looked at is not looked at again. After a head or an error, ``reset()`` before the next message.
     package mutating func parse(_ bytes: RawSpan) throws(HTTPParseError) -> ParsedHead<RequestHead>? {
         if case .beforeLine = state {
-            guard reader.skipEmptyLine(bytes), reader.lineStart < bytes.byteCount else { return nil }
+            guard reader.skipEmptyLines(bytes) else { return nil }
             state = .requestLine
         }
         if case .requestLine = state {

@@ -12,6 +12,8 @@ package struct JWTVerifierConfig: Sendable, Equatable {
     /// The key path of the verifier in the configuration, for `explain`: `sessions.verifiers[0]`.
     package var path: String
     package var namespace: String?
+    /// `namespace` was given, not taken from the issuer.
+    package var hasExplicitNamespace = false
     package var keys: KeySourceConfig
     /// Issuers, audience, algorithms, `typ` and times.
     package var rules: JWTRules

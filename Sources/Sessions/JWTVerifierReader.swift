@@ -65,6 +65,7 @@ struct JWTVerifierReader {
                 maxLifetime: section.optionalSeconds("max_lifetime_seconds", in: .seconds(1) ... .seconds(315_576_000)),
                 types: types(), requiresSubject: requiresSubject(preset),
                 allowBoundTokens: section.boolean("allow_bound_tokens", default: false)))
+        config.hasExplicitNamespace = section.has("namespace")
         config.requiredClaims = (preset?.requiredClaims ?? []) + requiredClaims()
         config.sessionIDClaims = path("session_id_claim").map { [$0] } ?? JWTVerifierConfig.standardSessionIDClaims
         config.startedAt = startedAt(preset)

@@ -20,9 +20,9 @@ final class MintHandler {
         case finished
     }
 
-    private struct Step {
+    private struct Step: Sendable {
         let name: StaticString
-        let run: (MintHandler) -> Progress
+        let run: @Sendable (MintHandler) -> Progress
     }
 
     private static let steps: [Step] = [

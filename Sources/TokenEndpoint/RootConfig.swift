@@ -24,35 +24,38 @@ package struct RootConfig: Sendable {
     package var state: StateConfig
     package var log: LogConfig
 
-    /// Reads everything. What is wrong is in the reader's problems; the value is usable only if there are none.
-    package static func read(_ reader: ConfigReader) -> RootConfig {
+    /// Reads everything.
+    /// - Returns: `nil` where there are problems; the reader has all of them.
+    package static func read(_ reader: ConfigReader) -> RootConfig? {
         let root = reader.root
         let endUserSection = root.section("end_user_id")
         let sessions = SessionsConfig.read(
             root.section("sessions"), endUserClaim: endUserSection.has("from") ? endUserSection.string("from") : nil)
         let january = JanuaryConfig.read(root)
-        let policy = Policy.read(root, ttlSeconds: january.ttlSeconds)
+        let policy = Policy.read(root, ttlSeconds: january?.ttlSeconds ?? 1800)
         let endUsers = EndUserMapping.read(
             endUserSection, verifiers: sessions.verifiers.map(EndUserMapping.Verifier.init),
             defaultFrom: sessions.verifiers.count == 1 ? sessions.verifiers[0].endUserClaim ?? "subject" : "subject")
         let tests = PolicyTests.read(root)
         let state = StateConfig.read(root)
-        let config = RootConfig(
-            listen: ListenAddress.read("listen", root, default: "127.0.0.1:8787"),
-            management: ManagementConfig.read(root.section("management"), state: state),
-            tokenPaths: readPaths(root.section("paths")),
-            trustedProxies: readProxies(root),
-            http: HTTPConfig.read(root), january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: DrainConfig.read(root.section("drain")), state: state, log: LogConfig.read(root.section("log")))
-        config.checkListeners(root)
+        let listen = ListenAddress.read("listen", root, default: "127.0.0.1:8787")
+        let management = ManagementConfig.read(root.section("management"), state: state)
+        checkListeners(root, listen, management)
+        let tokenPaths = readPaths(root.section("paths"))
+        let trustedProxies = readProxies(root)
+        let http = HTTPConfig.read(root)
+        let drain = DrainConfig.read(root.section("drain"))
+        let log = LogConfig.read(root.section("log"))
         refuseRateLimits(root.section("rate_limits"))
-        for name in ["january", "token", "compat", "end_user_id", "paths", "management", "drain", "rate_limits", "http"] {
-            root.section(name).finish()
-        }
+        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
         root.finish()
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
-        if reader.problems.isEmpty { config.run(tests) }
-        return config
+        guard reader.problems.isEmpty, let january else { return nil }
+        let config = RootConfig(
+            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
+            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log)
+        config.run(tests)
+        return reader.problems.isEmpty ? config : nil
     }
 
     private func run(_ tests: PolicyTests) {
@@ -113,7 +116,7 @@ package struct RootConfig: Sendable {
         }
     }
 
-    private func checkListeners(_ root: ConfigSection) {
+    private static func checkListeners(_ root: ConfigSection, _ listen: ListenAddress, _ management: ManagementConfig) {
         guard let address = management.address else { return }
         if address == listen && address.socketAddress.port != 0 {
             root.section("management").problem("listen", "must not be the public address (\(listen))")

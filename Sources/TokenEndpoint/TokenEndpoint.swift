@@ -58,9 +58,6 @@ package final class TokenEndpoint: Sendable {
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
-        guard let apiKey = config.january.apiKey else {
-            preconditionFailure("a configuration with problems must not be started")
-        }
         self.config = config
         self.log = log
         self.time = time
@@ -72,7 +69,7 @@ package final class TokenEndpoint: Sendable {
         managementAddress = managementSocket?.address
 
         let lifecycle = Lifecycle()
-        let keys = KeyRing(first: apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
+        let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(config: config, lifecycle: lifecycle, keys: keys, log: log, metrics: metrics, time: time)
         self.shared = shared
         let january = JanuaryService(

@@ -149,6 +149,7 @@ struct ChunkedCase: Sendable, CustomTestStringConvertible {
     func contentIsBoundedInEveryFraming(count: Int, reason: HTTPParseError.Reason?) {
         let limits = HTTPLimits(bodyBytes: 10)
         let content = String(repeating: "a", count: count)
+        #expect(BodyFraming.length(count).exceeds(limits) == (reason != nil))
         #expect(body(content, .length(count), limits: limits).reason == reason)
         // Announced is enough.
         #expect(body("", .length(count), limits: limits).reason == reason)

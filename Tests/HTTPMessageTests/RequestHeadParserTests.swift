@@ -32,7 +32,7 @@ struct RequestCase: Sendable, CustomTestStringConvertible {
     static let lines: [RequestCase] = [
         line("GET / HTTP/1.1"), line("\r\nGET / HTTP/1.1"), line("get / HTTP/1.1"), line("M-SEARCH!#$%&'*+.^_`|~ / HTTP/1.1"),
         line("GET / HTTP/1.0"), line("GET / HTTP/1.2"), line("GET / HTTP/1.9"),
-        line("\r\n\r\nGET / HTTP/1.1", .requestLineMalformed),
+        line("\r\n\r\n\r\n\r\nGET / HTTP/1.1"), line("\r\n\r\n\r\n\r\n\r\nGET / HTTP/1.1", .requestLineMalformed),
         line("\rGET / HTTP/1.1", .bareCarriageReturn), line("\nGET / HTTP/1.1", .bareLineFeed),
         line(" GET / HTTP/1.1", .methodInvalid), line("G@T / HTTP/1.1", .methodInvalid), line("GET: / HTTP/1.1", .methodInvalid),
         line("G\u{0}T / HTTP/1.1", .controlCharacter), line("G\u{E4}T / HTTP/1.1", .methodInvalid),
@@ -237,7 +237,7 @@ struct RequestCase: Sendable, CustomTestStringConvertible {
 
     @Test func aRequestBeginsBehindTheEmptyLine() throws {
         var parser = RequestHeadParser(limits: .standard)
-        for (bytes, begun) in [("", false), ("\r", false), ("\r\n", false), ("\r\nG", true)] {
+        for (bytes, begun) in [("", false), ("\r", false), ("\r\n", false), ("\r\n\r", false), ("\r\n\r\nG", true)] {
             #expect(try parser.parse(Array(bytes.utf8).span.bytes) == nil)
             #expect(parser.hasBegun == begun)
         }
