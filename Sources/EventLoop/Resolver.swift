@@ -41,7 +41,8 @@ package final class Resolver: Sendable {
 
     private let core: ResolverCore
 
-    package init(time: any TimeSource = SystemTime(), settings: Settings = Settings(), lookup: @escaping Lookup = Resolver.system) {
+    package init(time: any TimeSource = SystemTime(), settings: Settings = Settings(), lookup: @escaping Lookup = Resolver.system)
+    {
         core = ResolverCore(time: time, settings: settings, lookup: lookup)
     }
 
@@ -169,7 +170,8 @@ private final class ResolverCore: Sendable {
     func ask(_ name: String, _ caller: PendingOnLoop) -> Reply {
         let now = time.monotonic()
         let (reply, startsThread, wakesThread) = state.withLock { state -> (Reply, Bool, Bool) in
-            var entry = state.entries.removeValue(forKey: name)
+            var entry =
+                state.entries.removeValue(forKey: name)
                 ?? Entry(answerEnds: now, lastGoodEnds: now, lastAsked: now)
             entry.lastAsked = now
             defer { state.entries[name] = entry }

@@ -29,6 +29,8 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private var mayBeStale = false
     /// The kernel had nothing more when the last bytes were read.
     private var isInputDrained = true
+    /// What TLS had given to the kernel before the request.
+    private var tlsBytesBefore: UInt64?
 
     init(client: HTTPClient, pool: OriginPool, id: ID) {
         self.client = client
@@ -141,6 +143,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             method: request.method, limits: client.config.headLimits, maxResponseBytes: request.maxResponseBytes)
         machine.requestBegins()
         self.machine = machine
+        tlsBytesBefore = tls?.sentBytes
         stream.write(client.scratch)
         // The write may have failed and ended the exchange.
         if self.exchange === exchange, stream.pendingWriteBytes == 0 { self.machine?.requestSent() }
@@ -244,6 +247,8 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     func stream(_ stream: ByteStream, didFail error: StreamError) {
         guard case .open = phase else { return handshakeBroke() }
         guard exchange != nil, machine != nil else { return close() }
+        // The write of the first record failed: TLS knows that nothing of it went out. Without TLS a write that failed may have sent a part.
+        if let tls, tls.sentBytes == tlsBytesBefore { return giveUp(.notSent(.closedBeforeSend)) }
         let step = machine?.reset() ?? .needMore
         act(step, stream)
     }

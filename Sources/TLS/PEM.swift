@@ -30,9 +30,10 @@ enum PEM {
     }
 
     /// Without it OpenSSL would ask for a password on the terminal.
-    private static let noPassword: @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 = {
-        _, _, _, _ in -1
-    }
+    private static let noPassword:
+        @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 = {
+            _, _, _, _ in -1
+        }
 
     private static func memory(_ bytes: [UInt8]) -> OpaquePointer? {
         // BIO_new_mem_buf would borrow the bytes: this copies them.

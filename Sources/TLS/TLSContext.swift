@@ -1,4 +1,5 @@
 import COpenSSL
+import EventLoop
 import Primitives
 
 /// Which authorities a client trusts.
@@ -35,10 +36,11 @@ package final class TLSClientContext: @unchecked Sendable {
         _ = SSL_CTX_ctrl(
             raw, SSL_CTRL_SET_SESS_CACHE_MODE, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL), nil)
         SSL_CTX_sess_set_new_cb(raw) { ssl, session in
-            // Called inside a read or handshake of the stream that owns `ssl`, so the stream is alive. 1 = we keep the reference.
+            // Called inside a read or handshake of the stream that owns `ssl`, so the stream is alive.
             guard let ssl, let session, let owner = SSL_get_ex_data(ssl, 0) else { return 0 }
             Unmanaged<TLSStream>.fromOpaque(owner).takeUnretainedValue().keep(session: session)
-            return 1
+            // The reference stays OpenSSL's: a copy is kept.
+            return 0
         }
     }
 
@@ -133,6 +135,8 @@ private enum SharedSettings {
     private static let options: UInt64 = 1 << 30 | 1 << 17
 
     static func makeContext(_ method: OpaquePointer?) throws(TLSError) -> OpaquePointer {
+        // OpenSSL writes with write(2), which cannot be told not to raise SIGPIPE: nobody can use TLS here and forget it.
+        ProcessSettings.ignoreBrokenPipes()
         ERR_clear_error()
         guard let context = SSL_CTX_new(method) else { throw .unavailable }
         setVersions(context, .tls12, .tls13)

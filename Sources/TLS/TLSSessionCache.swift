@@ -6,7 +6,7 @@ import Primitives
 final class TLSSessionCache: Sendable {
     /// One reference to an SSL_SESSION.
     private final class Session: @unchecked Sendable {
-        // Sendable: SSL_SESSION is reference-counted with atomics, and it is not changed after it was handed out.
+        // Sendable: nobody else has this copy, and it is only copied again.
         let raw: OpaquePointer
         init(adopting raw: OpaquePointer) { self.raw = raw }
         deinit { SSL_SESSION_free(raw) }
@@ -24,9 +24,11 @@ final class TLSSessionCache: Sendable {
 
     var count: Int { table.withLock { $0.sessions.count } }
 
-    /// Takes over the reference to `session`.
+    /// Keeps a copy: OpenSSL marks a connection's own session as not resumable when that connection breaks, and servers that close idle
+    /// connections without close_notify would cost a full handshake each time.
     func store(_ session: OpaquePointer, for key: String) {
-        let session = Session(adopting: session)
+        guard let copy = SSL_SESSION_dup(session) else { return }
+        let session = Session(adopting: copy)
         table.withLock { table in
             table.order.removeAll { $0 == key }
             table.order.append(key)
@@ -45,8 +47,9 @@ final class TLSSessionCache: Sendable {
     /// Has `ssl` offer the session kept for `key`.
     func offer(_ key: String, on ssl: OpaquePointer) {
         let session = table.withLock { $0.sessions[key] }
-        guard let session, SSL_SESSION_is_resumable(session.raw) == 1 else { return }
+        guard let session, SSL_SESSION_is_resumable(session.raw) == 1, let copy = SSL_SESSION_dup(session.raw) else { return }
         // Takes a reference of its own.
-        SSL_set_session(ssl, session.raw)
+        SSL_set_session(ssl, copy)
+        SSL_SESSION_free(copy)
     }
 }

@@ -192,12 +192,6 @@ package final class TLSStream: StreamTransport {
         error == .truncated ? .reset : .transport(error.reason)
     }
 
-    /// Called by OpenSSL inside a handshake or read, with a reference that is ours to keep.
-    func keep(session: OpaquePointer) {
-        if let sessions {
-            sessions.store(session, for: sessionKey)
-        } else {
-            SSL_SESSION_free(session)
-        }
-    }
+    /// Called by OpenSSL inside a handshake or read.
+    func keep(session: OpaquePointer) { sessions?.store(session, for: sessionKey) }
 }

@@ -7,7 +7,9 @@ import Testing
 /// One gzip member, made by zlib itself.
 func gzip(_ bytes: [UInt8]) -> [UInt8] {
     var stream = z_stream()
-    guard deflateInit2_(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
+    guard
+        deflateInit2_(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+            == Z_OK
     else { return [] }
     defer { deflateEnd(&stream) }
     var input = bytes
@@ -27,7 +29,9 @@ func gzip(_ bytes: [UInt8]) -> [UInt8] {
 @Suite struct ContentDecoderTests {
     private static let text = Array("{\"token\": \"ct-abc\", \"scopes\": []}".utf8)
 
-    private static func decode(_ body: [UInt8], _ codings: [String], maxBytes: Int = 1000) -> Result<[UInt8], ContentDecoder.Failure> {
+    private static func decode(_ body: [UInt8], _ codings: [String], maxBytes: Int = 1000) -> Result<
+        [UInt8], ContentDecoder.Failure
+    > {
         var block = FieldBlock()
         for coding in codings { try? block.append(.contentEncoding, coding) }
         let fields = Fields(block)
@@ -52,7 +56,9 @@ func gzip(_ bytes: [UInt8]) -> [UInt8] {
 
     @Test func gzipCutAnywhereOrFollowedByAnythingIsRefused() {
         let whole = gzip(Self.text)
-        for cut in 1..<whole.count { #expect(Self.decode(Array(whole[..<cut]), ["gzip"]) == .failure(.undecodable), "cut at \(cut)") }
+        for cut in 1..<whole.count {
+            #expect(Self.decode(Array(whole[..<cut]), ["gzip"]) == .failure(.undecodable), "cut at \(cut)")
+        }
         #expect(Self.decode(whole + [0], ["gzip"]) == .failure(.undecodable))
         var damaged = whole
         damaged[damaged.count - 6] ^= 1
@@ -64,7 +70,9 @@ func gzip(_ bytes: [UInt8]) -> [UInt8] {
         #expect(Self.decode(gzip(Self.text) + gzip(Self.text), ["gzip"]) == .success(Self.text + Self.text))
     }
 
-    @Test(arguments: [(999, Result<Int, ContentDecoder.Failure>.failure(.tooLarge)), (1000, .success(1000)), (1001, .success(1000))])
+    @Test(arguments: [
+        (999, Result<Int, ContentDecoder.Failure>.failure(.tooLarge)), (1000, .success(1000)), (1001, .success(1000)),
+    ])
     func decodedContentIsBounded(maxBytes: Int, expected: Result<Int, ContentDecoder.Failure>) {
         let body = gzip([UInt8](repeating: 0x20, count: 1000))
         #expect(Self.decode(body, ["gzip"], maxBytes: maxBytes).map(\.count) == expected)

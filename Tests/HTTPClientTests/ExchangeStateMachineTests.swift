@@ -56,15 +56,18 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
             outcome: .response(status: 200, body: "x", isReusable: false)),
         .init(
             name: "100 and 103 before it",
-            bytes: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            bytes:
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             outcome: .response(status: 200, body: "ok", isReusable: true)),
         .init(
             name: "16 informational heads",
-            bytes: String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: 16) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            bytes: String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: 16)
+                + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             outcome: .response(status: 200, body: "ok", isReusable: true)),
         .init(
             name: "17 informational heads",
-            bytes: String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: 17) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            bytes: String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: 17)
+                + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             outcome: .failed(.broken(.malformed))),
         .init(
             name: "101", bytes: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", outcome: .failed(.broken(.malformed))),
@@ -94,7 +97,8 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
             outcome: .failed(.broken(.tooLarge))),
         .init(
             name: "chunks over the limit",
-            bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n\(String(repeating: "x", count: 64))\r\n1\r\ny\r\n0\r\n\r\n",
+            bytes:
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n\(String(repeating: "x", count: 64))\r\n1\r\ny\r\n0\r\n\r\n",
             outcome: .failed(.broken(.tooLarge))),
         .init(
             name: "until close over the limit", bytes: "HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 65), ends: true,
@@ -168,13 +172,17 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
 
     @Test func anAnswerBeforeTheRequestIsWrittenEndsTheConnection() {
         var machine = Self.machine(.post, sent: .partly)
-        let outcome = Self.feed(&machine, [Array("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n".utf8)], ends: false)
+        let outcome = Self.feed(
+            &machine, [Array("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n".utf8)], ends: false)
         #expect(outcome == .response(status: 413, body: "", isReusable: false))
     }
 
     /// Whether the request may be sent again depends on nothing but whether a byte of it went out.
     @Test(arguments: [
-        (ExchangeStateMachine.Sending.nothing, UpstreamError.notSent(.closedBeforeSend), UpstreamError.notSent(.closedBeforeSend)),
+        (
+            ExchangeStateMachine.Sending.nothing, UpstreamError.notSent(.closedBeforeSend),
+            UpstreamError.notSent(.closedBeforeSend)
+        ),
         (.partly, .broken(.closedEarly), .broken(.reset)),
         (.all, .broken(.closedEarly), .broken(.reset)),
     ])

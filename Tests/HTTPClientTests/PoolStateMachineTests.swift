@@ -19,7 +19,9 @@ import Testing
     private static func at(_ seconds: Int) -> MonotonicInstant { start + .seconds(seconds) }
 
     /// A machine with one connection that is leased to `name`.
-    private static func leased(_ machine: inout Machine, _ name: String = "a", at now: MonotonicInstant = start) throws -> Machine.ConnectionID {
+    private static func leased(_ machine: inout Machine, _ name: String = "a", at now: MonotonicInstant = start) throws
+        -> Machine.ConnectionID
+    {
         #expect(machine.request(name, deadline: later, needsFresh: false, now: now) == .wait)
         let id = try #require(machine.nextConnection() as Machine.ConnectionID?)
         #expect(machine.connected(id, now: now) == .serve(name))
@@ -57,7 +59,9 @@ import Testing
     @Test func aReleasedConnectionServesTheFirstInLine() throws {
         var (machine, _) = Self.machine(places: 1)
         let id = try Self.leased(&machine)
-        for name in ["b", "c"] { #expect(machine.request(name, deadline: Self.later, needsFresh: false, now: Self.start) == .wait) }
+        for name in ["b", "c"] {
+            #expect(machine.request(name, deadline: Self.later, needsFresh: false, now: Self.start) == .wait)
+        }
         #expect(machine.nextConnection() == nil)
         #expect(machine.needsConnection)
         #expect(machine.released(id, isReusable: true, now: Self.at(1)) == .serve("b"))
@@ -147,7 +151,9 @@ import Testing
 
     @Test func aFailureToConnectIsTheFirstInLinesAndGivesThePlaceBack() throws {
         var (machine, budget) = Self.machine()
-        for name in ["a", "b"] { #expect(machine.request(name, deadline: Self.later, needsFresh: false, now: Self.start) == .wait) }
+        for name in ["a", "b"] {
+            #expect(machine.request(name, deadline: Self.later, needsFresh: false, now: Self.start) == .wait)
+        }
         let first = try #require(machine.nextConnection() as Machine.ConnectionID?)
         let second = try #require(machine.nextConnection() as Machine.ConnectionID?)
         #expect(machine.nextConnection() == nil)

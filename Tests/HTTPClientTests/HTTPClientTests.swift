@@ -1,0 +1,641 @@
+import EventLoop
+import Foundation
+import HTTPClient
+import HTTPMessage
+import Primitives
+import TLS
+import TestSupport
+import Testing
+
+/// The client against a real server on loopback.
+@Suite(.serialized) struct HTTPClientTests {
+    // MARK: Messages
+
+    @Test func theRequestIsWrittenWhole() async throws {
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient { client async throws in
+                var post = try request(upstream, .post, target: "/a?b=c", body: "{}")
+                try post.fields.append(.contentType, "application/json")
+                #expect(try await client.send(post).text == "ok")
+                #expect(try await client.send(request(upstream)).text == "ok")
+                #expect(
+                    upstream.requests == [
+                        "POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:\(upstream.port)\r\ncontent-type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+                        "GET / HTTP/1.1\r\nHost: 127.0.0.1:\(upstream.port)\r\n\r\n",
+                    ])
+                #expect(upstream.connectionCount == 1)
+                #expect(client.counters.opened == 1)
+                #expect(client.counters.reused == 1)
+                #expect(client.counters.idle == 1)
+            }
+        }
+    }
+
+    @Test(arguments: ["a b", "", "/\r\nX: y", "/ü"]) func aTargetThatIsNoneIsNotSent(target: String) async throws {
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient { client async throws in
+                let outcome = try await client.send(request(upstream, target: target))
+                #expect(outcome.error == .notSent(.cancelled))
+                #expect(upstream.requests == [])
+            }
+        }
+    }
+
+    @Test(arguments: ResponseCase.table) func everyFramingOverASocket(row: ResponseCase) async throws {
+        try await withUpstream(script: { connection, _ in
+            guard try connection.request() != nil else { return }
+            try connection.send(row.bytes)
+            if !row.ends { connection.waitForEnd() }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                let outcome = try await client.send(request(upstream, row.method, maxBytes: 64))
+                switch row.outcome {
+                case .failed(let error): #expect(outcome.error == error)
+                case .response(let status, let body, _):
+                    #expect(outcome.status == status)
+                    #expect(outcome.text == body)
+                }
+            }
+        }
+    }
+
+    /// The same table, each answer cut at every byte and the connection closed there. The target tells the server what to do.
+    @Test func anAnswerCutAtAnyByteIsNeverAWrongSuccess() async throws {
+        try await withUpstream(script: { connection, _ in
+            guard let request = try connection.request() else { return }
+            let parts = request.components(" ")[1].dropFirst().split(separator: "/").compactMap { Int($0) }
+            try connection.send(Array(Array(ResponseCase.table[parts[0]].bytes.utf8)[..<parts[1]]))
+            if parts[1] % 3 == 1 { connection.reset() }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                for (index, row) in ResponseCase.table.enumerated() {
+                    let bytes = Array(row.bytes.utf8)
+                    let head = (row.bytes.components("\r\n\r\n").first?.utf8.count ?? 0) + 4
+                    for cut in 0..<bytes.count {
+                        let outcome = try await client.send(
+                            request(upstream, row.method, target: "/\(index)/\(cut)", maxBytes: 64))
+                        if row.ends, cut >= head { continue }
+                        guard case .failure(.broken) = outcome else {
+                            Issue.record("\(row.name) cut at \(cut): \(outcome)")
+                            continue
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func anAnswerThatDripsIsReadWhole() async throws {
+        try await withUpstream(script: { connection, _ in
+            while try connection.request() != nil {
+                for byte in "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".utf8 {
+                    try connection.send([byte])
+                    _ = connection.waitReadable(1)
+                }
+            }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                for _ in 0..<3 { #expect(try await client.send(request(upstream)).text == "hello") }
+                #expect(upstream.connectionCount == 1)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("gzip", gzip(Array("plain".utf8)), Outcome.success(UpstreamResponse(status: 200, body: Array("plain".utf8)))),
+        ("br", Array("?".utf8), .failure(.broken(.undecodable))),
+        ("gzip", Array("no gzip".utf8), .failure(.broken(.undecodable))),
+        ("gzip", gzip([UInt8](repeating: 0, count: 65537)), .failure(.broken(.tooLarge))),
+    ])
+    func contentCodings(coding: String, body: [UInt8], expected: Outcome) async throws {
+        try await withUpstream(script: { connection, _ in
+            while try connection.request() != nil {
+                try connection.send("HTTP/1.1 200 OK\r\nContent-Encoding: \(coding)\r\nContent-Length: \(body.count)\r\n\r\n")
+                try connection.send(body)
+            }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                for _ in 0..<2 {
+                    let outcome = try await client.send(request(upstream))
+                    #expect(outcome.error == expected.error)
+                    #expect(outcome.text == expected.text)
+                }
+                #expect(upstream.connectionCount == 1, "the framing was sound")
+            }
+        }
+    }
+
+    // MARK: Sent once
+
+    /// Which failures are tried again: those without a sent byte, once, on a fresh connection. The script fails the first `failures`
+    /// connections in the given way.
+    enum Failing: String, CaseIterable, Sendable {
+        case closesWhileIdle, closesAfterRequest, resetsAfterRequest, closesInHead
+    }
+
+    @Test(arguments: Failing.allCases) func onlyWhatWasNotSentIsSentAgain(way: Failing) async throws {
+        try await withUpstream(script: { connection, number in
+            guard number == 0, try connection.request() != nil else { return try connection.answerAll("second") }
+            switch way {
+            case .closesWhileIdle: try connection.answer("first")
+            case .closesAfterRequest: return
+            case .resetsAfterRequest: connection.reset()
+            case .closesInHead: try connection.send("HTTP/1.1 200 O")
+            }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                let first = try await client.send(request(upstream, .post, body: "x"))
+                switch way {
+                case .closesWhileIdle:
+                    #expect(first.text == "first")
+                    #expect(try await client.send(request(upstream, .post, body: "x")).text == "second")
+                    #expect(upstream.connectionCount == 2)
+                case .closesAfterRequest, .closesInHead:
+                    #expect(first.error == .broken(.closedEarly))
+                    #expect(upstream.connectionCount == 1)
+                case .resetsAfterRequest:
+                    #expect(first.error == .broken(.reset))
+                    #expect(upstream.connectionCount == 1)
+                }
+            }
+        }
+    }
+
+    /// The connection is closed in the very turn in which it is to be used again, before the loop can have heard of it.
+    @Test(arguments: [true, false]) func aPooledConnectionFoundClosedIsNotUsed(retries: Bool) async throws {
+        let (mayClose, isClosed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        try await withUpstream(script: { connection, number in
+            guard number == 0 else { return try connection.answerAll("second") }
+            _ = try connection.request()
+            try connection.answer("first")
+            mayClose.wait()
+            connection.close()
+            isClosed.signal()
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                #expect(try await client.send(request(upstream)).text == "first")
+                let second = try request(upstream, .post, body: "x", retries: retries)
+                let promise = Promise<Outcome>("second")
+                client.loop.execute {
+                    // The loop is busy in here, so the event of the close cannot have been handled before the request.
+                    mayClose.signal()
+                    isClosed.wait()
+                    client.client.value.send(second, deadline: .distantFuture, beforeSend: nil) { promise.fulfil($0) }
+                }
+                let outcome = try await promise.value()
+                if retries {
+                    #expect(outcome.text == "second")
+                } else {
+                    #expect(outcome.error == .notSent(.closedBeforeSend))
+                }
+                #expect(upstream.requests.filter { $0.hasPrefix("POST") }.count == (retries ? 1 : 0))
+            }
+        }
+    }
+
+    @Test func bytesOnAnIdleConnectionAreNotTheNextAnswer() async throws {
+        try await withUpstream(script: { connection, number in
+            _ = try connection.request()
+            try connection.answer("\(number)")
+            guard number == 0 else { return connection.waitForEnd() }
+            try connection.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+            connection.waitForEnd()
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                #expect(try await client.send(request(upstream)).text == "0")
+                #expect(await client.eventually { client.counters.idle == 0 || upstream.connectionCount > 1 })
+                #expect(try await client.send(request(upstream)).text == "1")
+            }
+        }
+    }
+
+    /// Names whose first look-up or first address is bad: the retry asks again and gets the good one.
+    @Test(arguments: [
+        (ResolveError?.none, true, UpstreamError?.none, 2), (.none, false, .notSent(.refused), 1),
+        (.failed, true, nil, 2), (.failed, false, .notSent(.dns), 1),
+    ])
+    func aRefusedConnectionAndAFailedLookUpAreTriedOnceMore(
+        first: ResolveError?, retries: Bool, expected: UpstreamError?, lookUps: Int
+    ) async throws {
+        let count = Lock(0)
+        var settings = Resolver.Settings()
+        settings.freshFor = .zero
+        let resolver = Resolver(settings: settings) { _ in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            if number > 1 { return .success([IPAddress.v4(0x7F00_0001)]) }
+            // Nobody listens on 127.0.0.99.
+            return first.map { .failure($0) } ?? .success([.v4(0x7F00_0063)])
+        }
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient(resolver: resolver) { client async throws in
+                let outcome = try await client.send(request(upstream, host: "upstream.test", retries: retries))
+                #expect(outcome.error == expected)
+                #expect(count.withLock { $0 } == lookUps)
+            }
+        }
+    }
+
+    @Test func aHostThatRefusesTwiceHasFailed() async throws {
+        let count = Lock(0)
+        var settings = Resolver.Settings()
+        settings.freshFor = .zero
+        let resolver = Resolver(settings: settings) { _ in
+            count.withLock { $0 += 1 }
+            return .success([.v4(0x7F00_0063)])
+        }
+        try await withUpstream(script: { _, _ in }) { upstream async throws in
+            try await withClient(resolver: resolver) { client async throws in
+                let outcome = try await client.send(request(upstream, host: "upstream.test"))
+                #expect(outcome.error == .notSent(.refused))
+                #expect(count.withLock { $0 } == 2)
+            }
+        }
+    }
+
+    @Test func whoHasGoneBeforeTheFirstByteCostsNothing() async throws {
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient { client async throws in
+                let asked = Lock(0)
+                let outcome = try await client.send(
+                    request(upstream, .post, body: "x"),
+                    beforeSend: {
+                        asked.withLock { $0 += 1 }
+                        return false
+                    })
+                #expect(outcome.error == .notSent(.cancelled))
+                #expect(asked.withLock { $0 } == 1)
+                #expect(try await client.send(request(upstream), beforeSend: { true }).text == "ok")
+                #expect(upstream.requests.count == 1)
+                #expect(upstream.connectionCount == 1, "the connection was kept")
+            }
+        }
+    }
+
+    @Test func nothingIsSentAfterItsTime() async throws {
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient { client async throws in
+                var late = try request(upstream)
+                late.sendBy = await client.loop.run { client.loop.now }
+                #expect(try await client.send(late).error == .notSent(.tooLate))
+                #expect(upstream.requests == [])
+            }
+        }
+    }
+
+    // MARK: Deadlines
+
+    enum Stall: String, CaseIterable, Sendable {
+        case lookUp, connect, handshake, place, beforeAnswer, inHead, inBody, inDrip, inRequest
+    }
+
+    @Test(arguments: Stall.allCases) func theDeadlineEndsEveryWait(stall: Stall) async throws {
+        let release = DispatchSemaphore(value: 0)
+        defer { for _ in 0..<8 { release.signal() } }
+        let resolver = Resolver { _ in
+            if stall == .lookUp { release.wait() }
+            return .success([.v4(0x7F00_0001)])
+        }
+        let tls = stall == .handshake ? try TLSClientContext(trust: .system) : nil
+        try await withUpstream(
+            backlog: stall == .connect ? 0 : 64, accepts: stall != .connect,
+            script: { connection, _ in
+                if stall == .handshake || stall == .inRequest { return release.wait() }
+                guard try connection.request() != nil else { return }
+                switch stall {
+                case .inHead: try connection.send("HTTP/1.1 200 OK\r\nContent-")
+                case .inBody: try connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12345678")
+                case .inDrip:
+                    try connection.send("HTTP/1.1 200 OK\r\n\r\n")
+                    while !connection.waitReadable(2) { try connection.send("x") }
+                case .lookUp, .connect, .handshake, .place, .beforeAnswer, .inRequest: break
+                }
+                connection.waitForEnd()
+            }
+        ) { upstream async throws in
+            try await withClient(tls: tls, places: stall == .place ? 1 : 8, resolver: resolver) { client async throws in
+                let fillers = stall == .connect ? try (0..<4).map { _ in try RawSocket(port: upstream.port) } : []
+                var stalled = try request(
+                    upstream, .post, host: stall == .lookUp ? "name.test" : "127.0.0.1",
+                    scheme: stall == .handshake ? .https : .http)
+                if stall == .inRequest { stalled.body = [UInt8](repeating: 1, count: 30_000_000) }
+                let first = stall == .place ? client.begin(stalled, within: .seconds(3)) : nil
+                let outcome = try await client.send(stalled, within: .milliseconds(200))
+                switch stall {
+                case .lookUp, .connect, .handshake, .place: #expect(outcome.error == .timedOut(sent: false))
+                case .beforeAnswer, .inHead, .inBody, .inDrip, .inRequest: #expect(outcome.error == .timedOut(sent: true))
+                }
+                if let first { #expect(try await first.value().error == .timedOut(sent: true)) }
+                withExtendedLifetime(fillers) {}
+            }
+        }
+    }
+
+    @Test func openingHasTimeLimitsOfItsOwn() async throws {
+        let release = DispatchSemaphore(value: 0)
+        defer { for _ in 0..<8 { release.signal() } }
+        var config = HTTPClientConfig()
+        config.resolveTimeout = .milliseconds(50)
+        config.connectTimeout = .milliseconds(100)
+        config.handshakeTimeout = .milliseconds(100)
+        let resolver = Resolver { _ in
+            release.wait()
+            return .failure(.failed)
+        }
+        let tls = try TLSClientContext(trust: .system)
+        try await withUpstream(script: { _, _ in release.wait() }) { silent async throws in
+            try await withUpstream(backlog: 0, accepts: false, script: { _, _ in }) { full async throws in
+                try await withClient(tls: tls, config: config, resolver: resolver) { client async throws in
+                    let fillers = try (0..<4).map { _ in try RawSocket(port: full.port) }
+                    #expect(try await client.send(request(silent, host: "name.test")).error == .notSent(.dns))
+                    #expect(try await client.send(request(silent, scheme: .https)).error == .notSent(.connectTimeout))
+                    #expect(try await client.send(request(full)).error == .notSent(.connectTimeout))
+                    withExtendedLifetime(fillers) {}
+                }
+            }
+        }
+    }
+
+    // MARK: The pool
+
+    @Test(arguments: [1, 4]) func neverMoreConnectionsThanTheBudget(places: Int) async throws {
+        try await withUpstream(script: { connection, _ in
+            while let request = try connection.request() {
+                _ = connection.waitReadable(1)
+                try connection.answer(String(request.components(" ")[1]))
+            }
+        }) { upstream async throws in
+            try await withClient(places: places) { client async throws in
+                let answers = try (0..<200).map { (number: $0, promise: client.begin(try request(upstream, target: "/\($0)"))) }
+                for (number, promise) in answers { #expect(try await promise.value(within: 40).text == "/\(number)") }
+                #expect(upstream.peakCount <= places)
+                #expect(upstream.connectionCount == places)
+            }
+        }
+    }
+
+    /// Two loops and two origins share two places: nobody starves, whoever holds idle connections gives them up.
+    @Test func loopsAndOriginsShareOneBudget() async throws {
+        let budget = ConnectionBudget(limit: 2)
+        let script: @Sendable (UpstreamConnection, Int) throws -> Void = { connection, _ in try connection.answerAll() }
+        try await withUpstream(script: script) { one async throws in
+            try await withUpstream(script: script) { two async throws in
+                try await withClient(budget: budget) { left async throws in
+                    try await withClient(budget: budget) { right async throws in
+                        for round in 0..<30 {
+                            let promises = try [left, right, left, right].enumerated().flatMap { index, client in
+                                try (0..<3).map { _ in client.begin(try request((index + round) % 2 == 0 ? one : two)) }
+                            }
+                            for promise in promises { #expect(try await promise.value(within: 40).text == "ok") }
+                            #expect(budget.usedCount <= 2)
+                        }
+                    }
+                }
+                #expect(budget.usedCount == 0)
+            }
+        }
+    }
+
+    @Test func theLineIsBounded() async throws {
+        let release = DispatchSemaphore(value: 0)
+        var config = HTTPClientConfig()
+        config.pool.waitingCount = 2
+        try await withUpstream(script: { connection, number in
+            if number == 0 { release.wait() }
+            try connection.answerAll()
+        }) { upstream async throws in
+            try await withClient(places: 1, config: config) { client async throws in
+                // The first takes the only place; until it has connected it waits in line, too.
+                let first = client.begin(try request(upstream))
+                #expect(await client.eventually { client.counters.leased == 1 })
+                let inLine = try (0..<2).map { _ in client.begin(try request(upstream)) }
+                #expect(try await client.send(request(upstream)).error == .notSent(.tooManyWaiting))
+                release.signal()
+                for promise in [first] + inLine { #expect(try await promise.value().text == "ok") }
+            }
+        }
+    }
+
+    @Test func idleConnectionsAreClosedWhenTheirTimeIsOver() async throws {
+        var config = HTTPClientConfig()
+        config.pool.idleTimeout = .milliseconds(50)
+        let ended = Promise<Bool>("end of the idle connection")
+        try await withUpstream(script: { connection, number in
+            try connection.answerAll()
+            if number == 0 { ended.fulfil(true) }
+        }) { upstream async throws in
+            try await withClient(config: config) { client async throws in
+                #expect(try await client.send(request(upstream)).text == "ok")
+                #expect(try await ended.value())
+                #expect(try await client.send(request(upstream)).text == "ok")
+                #expect(upstream.connectionCount == 2)
+            }
+        }
+    }
+
+    @Test func closingEndsWhatIsUnderWay() async throws {
+        try await withUpstream(script: { connection, _ in
+            _ = try connection.request()
+            connection.waitForEnd()
+        }) { upstream async throws in
+            try await withClient(places: 1) { client async throws in
+                let sent = client.begin(try request(upstream))
+                #expect(await client.eventually { client.counters.leased == 1 && !upstream.requests.isEmpty })
+                let waiting = client.begin(try request(upstream))
+                await client.loop.run { client.client.value.close() }
+                #expect(try await sent.value().error == .broken(.closedEarly))
+                #expect(try await waiting.value().error == .notSent(.cancelled))
+                #expect(try await client.send(request(upstream)).error == .notSent(.cancelled))
+            }
+        }
+    }
+
+    @Test func drainingFinishesWhatIsUnderWay() async throws {
+        let release = DispatchSemaphore(value: 0)
+        try await withUpstream(script: { connection, _ in
+            _ = try connection.request()
+            release.wait()
+            try connection.answer()
+            connection.waitForEnd()
+        }) { upstream async throws in
+            try await withClient(places: 1) { client async throws in
+                let sent = client.begin(try request(upstream))
+                #expect(await client.eventually { !upstream.requests.isEmpty })
+                await client.loop.run { client.client.value.drain() }
+                release.signal()
+                #expect(try await sent.value().text == "ok")
+                #expect(await client.eventually { client.counters.idle + client.counters.leased == 0 })
+            }
+        }
+    }
+
+    /// 20,000 requests, 16 at a time, while the server finishes idle connections after a random fraction of a millisecond. A request that
+    /// crosses the close on its way cannot be saved by anybody (a byte was sent); the server counts those, and there is no other failure.
+    @Test func idleConnectionsClosedAtRandomLoseNoRequest() async throws {
+        let crossed = Lock(0)
+        let closes = Lock(0)
+        try await withUpstream(script: { connection, number in
+            var random = SeededRandom(seed: UInt64(number))
+            while try connection.request() != nil {
+                try connection.answer()
+                if Int.random(in: 0..<10, using: &random) == 0, !connection.waitReadable(Int32.random(in: 0...2, using: &random))
+                {
+                    connection.finish()
+                    closes.withLock { $0 += 1 }
+                    if try connection.request() != nil { crossed.withLock { $0 += 1 } }
+                    return
+                }
+            }
+        }) { upstream async throws in
+            try await withClient { client async throws in
+                let template = try request(upstream, .post, body: "x")
+                let failures = Lock<[UpstreamError]>([])
+                let done = Promise<Bool>("20,000 answers")
+                let state = Lock((started: 0, finished: 0))
+                @Sendable func next() {
+                    let number = state.withLock { state in
+                        state.started += 1
+                        return state.started
+                    }
+                    guard number <= 20_000 else { return }
+                    client.client.value.send(template, deadline: client.loop.now + .seconds(30), beforeSend: nil) { outcome in
+                        if let error = outcome.error { failures.withLock { $0.append(error) } }
+                        let finished = state.withLock { state in
+                            state.finished += 1
+                            return state.finished
+                        }
+                        if finished == 20_000 { done.fulfil(true) }
+                        // Half of them after the loop has gone round, so that connections become idle in between.
+                        if finished.isMultiple(of: 2) { client.loop.execute { next() } } else { next() }
+                    }
+                }
+                client.loop.execute { for _ in 0..<16 { next() } }
+                #expect(try await done.value(within: 120))
+                #expect(failures.withLock { $0.allSatisfy { $0 == .broken(.closedEarly) || $0 == .broken(.reset) } })
+                #expect(failures.withLock { $0.count } <= crossed.withLock { $0 })
+                #expect(closes.withLock { $0 } > 500)
+                #expect(upstream.requests.count >= 20_000 - failures.withLock { $0.count })
+            }
+        }
+    }
+
+    // MARK: TLS
+
+    private static func contexts(_ names: String = "DNS:localhost,IP:127.0.0.1") throws -> (TLSClientContext, TLSServerContext) {
+        let certificates = try TestCertificates.shared.get()
+        let identity = try certificates.issue(names)
+        return (
+            try TLSClientContext(trust: .authorities(pem: certificates.authority)),
+            try TLSServerContext(certificates: identity.certificate, privateKey: Secret(identity.privateKey))
+        )
+    }
+
+    @Test func httpsKeepsConnectionsAndResumesSessions() async throws {
+        let (clientContext, serverContext) = try Self.contexts()
+        try await withUpstream(
+            tls: serverContext,
+            script: { connection, _ in
+                for _ in 0..<3 where try connection.request() != nil {
+                    try connection.answer(connection.wasResumed ? "resumed" : "full")
+                }
+            }
+        ) { upstream async throws in
+            try await withClient(tls: clientContext) { client async throws in
+                for index in 0..<9 {
+                    let outcome = try await client.send(request(upstream, .post, scheme: .https, body: "x"))
+                    #expect(outcome.text == (index < 3 ? "full" : "resumed"), "request \(index)")
+                }
+                #expect(upstream.connectionCount == 3)
+                #expect(client.counters.resumed == 2)
+                #expect(client.counters.reused == 6)
+            }
+        }
+    }
+
+    /// Many requests in line for few connections: those are handed on without a pause and without being taken for closed.
+    @Test func httpsConnectionsAreHandedOn() async throws {
+        let (clientContext, serverContext) = try Self.contexts()
+        try await withUpstream(
+            tls: serverContext,
+            script: { connection, _ in
+                while let request = try connection.request() {
+                    try connection.answer(String(request.components(" ")[1]) + String(repeating: "x", count: 40_000))
+                }
+            }
+        ) { upstream async throws in
+            try await withClient(tls: clientContext, places: 2) { client async throws in
+                let answers = try (0..<100).map {
+                    (number: $0, promise: client.begin(try request(upstream, target: "/\($0)", scheme: .https)))
+                }
+                for (number, promise) in answers {
+                    #expect(try await promise.value(within: 40).text?.hasPrefix("/\(number)x") == true)
+                }
+                #expect(upstream.connectionCount == 2)
+            }
+        }
+    }
+
+    @Test func aCertificateForSomebodyElseIsNotSpokenTo() async throws {
+        let (clientContext, serverContext) = try Self.contexts("DNS:elsewhere.test")
+        try await withUpstream(tls: serverContext, script: { connection, _ in try connection.answerAll() }) {
+            upstream async throws in
+            try await withClient(tls: clientContext) { client async throws in
+                let outcome = try await client.send(request(upstream, .post, scheme: .https, body: "secret"))
+                #expect(outcome.error == .notSent(.tls))
+                #expect(upstream.requests == [])
+                #expect(upstream.connectionCount == 2, "tried once more")
+                let error = await client.loop.run { client.client.value.lastTLSError }
+                #expect(error == .hostNameMismatch)
+            }
+        }
+    }
+
+    @Test func aTLSAnswerWithoutCloseNotifyIsNoEnd() async throws {
+        let (clientContext, serverContext) = try Self.contexts()
+        try await withUpstream(
+            tls: serverContext,
+            script: { connection, number in
+                _ = try connection.request()
+                try connection.send("HTTP/1.1 200 OK\r\n\r\nuntil close")
+                if number == 0 { connection.finish() }
+            }
+        ) { upstream async throws in
+            try await withClient(tls: clientContext) { client async throws in
+                let polite = try await client.send(request(upstream, scheme: .https))
+                #expect(polite.text == "until close")
+                let sudden = try await client.send(request(upstream, scheme: .https))
+                #expect(sudden.error == .broken(.reset))
+            }
+        }
+    }
+
+    @Test func anHTTPSOriginWithoutATLSContextFails() async throws {
+        try await withUpstream(script: { _, _ in }) { upstream async throws in
+            try await withClient { client async throws in
+                let outcome = try await client.send(request(upstream, scheme: .https))
+                #expect(outcome.error == .notSent(.tls))
+            }
+        }
+    }
+}
+
+/// A connection that fills a listener's queue.
+final class RawSocket: Sendable {
+    private let fd: Int32
+
+    init(port: UInt16) throws {
+        fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let fd = fd
+        _ = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+    }
+
+    deinit { close(fd) }
+}
