@@ -509,7 +509,9 @@ extension Answer {
                 if list.count > capacity { list.removeFirst() }
             } else {
                 let limit = Int.random(in: 1...4, using: &random)
-                let live = list.indices.reversed().filter { list[$0].user == user && !list[$0].isRevoked && list[$0].expires > now }
+                let live = list.indices.reversed().filter {
+                    list[$0].user == user && !list[$0].isRevoked && list[$0].expires > now
+                }
                 #expect(table.revoke(user: user, now: now, limit: limit, sparing: nil) == min(limit, live.count))
                 for index in live.prefix(limit) { list[index].isRevoked = true }
             }
