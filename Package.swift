@@ -103,8 +103,10 @@ let package = Package(
                 "TokenEndpoint", "JanuarySimulator", "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy",
                 "January", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives",
             ]),
-        tests("CommandLineToolTests", ["CommandLineTool", "Configuration", "Primitives"]),
-        tests("ProcessTests", ["JanuarySimulator", "StrictJSON", "Primitives"]),
+        tests(
+            "CommandLineToolTests",
+            ["CommandLineTool", "TokenEndpoint", "Configuration", "EventLoop", "Digests", "StrictJSON", "Primitives"]),
+        tests("ProcessTests", ["JanuarySimulator", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
         tests("LayeringTests", ["StrictJSON", "Primitives"]),
     ],
     swiftLanguageModes: [.v6]
