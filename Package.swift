@@ -96,7 +96,7 @@ let package = Package(
         tests("HTTPServerTests", ["HTTPServer", "Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
         tests(
             "JanuarySimulatorTests",
-            ["JanuarySimulator", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
+            ["JanuarySimulator", "TLS", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
         tests(
             "TokenEndpointTests",
             [

@@ -74,7 +74,7 @@ package final class HMACKey: @unchecked Sendable {
     /// `OSSL_MAC_PARAM_DIGEST`
     private static let digestParameter: StaticString = "digest"
 
-    /// - Parameter key: any length; callers refuse keys shorter than the hash where a rule says so (RFC 7518 section 3.2).
+    /// A key of any length; callers refuse keys shorter than the hash where a rule says so (RFC 7518 section 3.2).
     package init(_ algorithm: SHA2, key: Secret) {
         self.algorithm = algorithm
         prepared = EVP_MAC_CTX_new(Algorithms.shared.hmac)

@@ -120,9 +120,11 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
 
     /// Sends the request of `exchange` now.
     func run(_ exchange: Exchange) {
-        guard case .open(let stream) = phase, let request = exchange.request else { return }
         exchange.state = .active(self)
         self.exchange = exchange
+        guard case .open(let stream) = phase, let request = exchange.request else {
+            return giveUp(.notSent(.closedBeforeSend))
+        }
         if mayBeStale, stream.hasUnreadInput() {
             // Closed, or about to be: whatever came while nothing was asked is no answer to this request (RFC 9112 section 9.3.1).
             return giveUp(.notSent(.closedBeforeSend))

@@ -398,6 +398,27 @@ import Testing
         }
     }
 
+    /// One loop that always has more to do than it has connections does not starve the other.
+    @Test func aBusyLoopDoesNotKeepAllPlaces() async throws {
+        let budget = ConnectionBudget(limit: 4)
+        try await withUpstream(script: { connection, _ in try connection.answerAll() }) { upstream async throws in
+            try await withClient(budget: budget) { busy async throws in
+                try await withClient(budget: budget) { poor async throws in
+                    let template = try request(upstream)
+                    let isOver = Lock(false)
+                    @Sendable func again() {
+                        if isOver.withLock({ $0 }) { return }
+                        busy.client.value.send(template, deadline: busy.loop.now + .seconds(30), beforeSend: nil) { _ in again() }
+                    }
+                    busy.loop.execute { for _ in 0..<32 { again() } }
+                    #expect(await busy.eventually { busy.counters.leased == 4 })
+                    for _ in 0..<100 { #expect(try await poor.send(template).text == "ok") }
+                    isOver.withLock { $0 = true }
+                }
+            }
+        }
+    }
+
     @Test func theLineIsBounded() async throws {
         let release = DispatchSemaphore(value: 0)
         var config = HTTPClientConfig()

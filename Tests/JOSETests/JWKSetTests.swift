@@ -36,7 +36,25 @@ import Testing
         return .string(Base64URL.encode(bytes))
     }
 
+    /// 65537^128: a power of 65537 modulo every prime, which is what the broken generator's moduli are (CVE-2017-15361).
+    private static var powerOf65537: JSONValue {
+        var number: [UInt8] = [1]  // little-endian
+        for _ in 0..<128 {
+            var product: [UInt8] = []
+            var carry = 0
+            for index in 0..<(number.count + 2) {
+                carry += (index < number.count ? Int(number[index]) : 0) + (index >= 2 ? Int(number[index - 2]) : 0)
+                product.append(UInt8(carry & 0xFF))
+                carry >>= 8
+            }
+            if carry > 0 { product.append(UInt8(carry)) }
+            number = product
+        }
+        return .string(Base64URL.encode(number.reversed()))
+    }
+
     static let entries: [(JSONValue, JWKSet.SkipReason?)] = [
+        (jwk(.rs256, ["n": powerOf65537]), .key(.weakModulus)),
         ("x", .notObject), (.null, .notObject), ([:], .invalidMember("kty")), (["kty": 1], .invalidMember("kty")),
         (["kty": "AKP", "kid": "x"], .unsupportedType), (["kty": "rsa"], .unsupportedType),
         // use and key_ops
