@@ -598,6 +598,34 @@ import Testing
         }
     }
 
+    /// Each request is sent out of the completion of the one before, that is inside the connection's own read.
+    @Test(arguments: [Origin.Scheme.http, .https]) func aRequestOutOfACompletionReusesTheConnection(scheme: Origin.Scheme)
+        async throws
+    {
+        let (clientContext, serverContext) = try Self.contexts()
+        try await withUpstream(
+            tls: scheme == .https ? serverContext : nil, script: { connection, _ in try connection.answerAll() }
+        ) { upstream async throws in
+            try await withClient(tls: clientContext) { client async throws in
+                let template = try request(upstream, scheme: scheme)
+                let done = Promise<Bool>("200 answers")
+                let count = Lock(0)
+                @Sendable func next() {
+                    client.client.value.send(template, deadline: client.loop.now + .seconds(30), beforeSend: nil) { outcome in
+                        let number = count.withLock { count in
+                            count += outcome.text == "ok" ? 1 : 1000
+                            return count
+                        }
+                        if number < 200 { next() } else { done.fulfil(number == 200) }
+                    }
+                }
+                client.loop.execute { next() }
+                #expect(try await done.value())
+                #expect(upstream.connectionCount == 1)
+            }
+        }
+    }
+
     @Test func aCertificateForSomebodyElseIsNotSpokenTo() async throws {
         let (clientContext, serverContext) = try Self.contexts("DNS:elsewhere.test")
         try await withUpstream(tls: serverContext, script: { connection, _ in try connection.answerAll() }) {
