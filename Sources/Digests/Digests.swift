@@ -71,8 +71,10 @@ package final class HMACKey: @unchecked Sendable {
     // Sendable: `prepared` is written in `init` only; EVP_MAC_CTX_dup reads it and every call works on its own duplicate.
     private let prepared: OpaquePointer?
     package let algorithm: SHA2
+    /// `OSSL_MAC_PARAM_DIGEST`
+    private static let digestParameter: StaticString = "digest"
 
-    /// - Parameter key: any length; callers refuse keys shorter than the hash where a rule says so (RFC 7518 section 3.2).
+    /// A key of any length; callers refuse keys shorter than the hash where a rule says so (RFC 7518 section 3.2).
     package init(_ algorithm: SHA2, key: Secret) {
         self.algorithm = algorithm
         prepared = EVP_MAC_CTX_new(Algorithms.shared.hmac)
@@ -80,7 +82,8 @@ package final class HMACKey: @unchecked Sendable {
         let ready = name.withUnsafeMutableBufferPointer { name in
             key.withUnsafeBytes { key in
                 let parameters = [
-                    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.baseAddress, 0), OSSL_PARAM_construct_end(),
+                    OSSL_PARAM_construct_utf8_string(Self.digestParameter.openSSLName, name.baseAddress, 0),
+                    OSSL_PARAM_construct_end(),
                 ]
                 // A nil pointer would mean "keep the old key": an empty key still gets an address.
                 let address = key.baseAddress?.assumingMemoryBound(to: UInt8.self)

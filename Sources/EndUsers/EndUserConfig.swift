@@ -29,10 +29,9 @@ extension EndUserMapping {
 
     /// Reads the `end_user_id` section.
     ///
-    /// - Parameters:
-    ///   - verifiers: all of them; together they decide whether two people could get one ID.
-    ///   - defaultFrom: of the preset, where there is one verifier and its preset has its own (`uid` of Okta).
-    /// - Returns: what can be made of it; usable only if no problem was recorded.
+    /// * `verifiers`: all of them; together they decide whether two people could get one ID.
+    /// * `defaultFrom`: of the preset, where there is one verifier and its preset has its own (`uid` of Okta).
+    /// Returns what can be made of it; usable only if no problem was recorded.
     package static func read(_ section: ConfigSection, verifiers: [Verifier], defaultFrom: String = "subject") -> EndUserMapping {
         let from = readFrom(section, defaultFrom)
         let transform: Transform

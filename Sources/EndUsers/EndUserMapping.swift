@@ -18,7 +18,7 @@ package struct EndUserMapping: Sendable {
     private let key: HMACKey?
     private let secretFingerprint: String?
 
-    /// - Parameter secret: for `hmac`, 32 bytes or more.
+    /// `secret`: for `hmac`, 32 bytes or more.
     package init(
         from: ClaimSource = .subject, transform: Transform = .none, prefix: String = "", secret: Secret? = nil,
         trustsUnverifiedEmail: Bool = false
@@ -34,10 +34,9 @@ package struct EndUserMapping: Sendable {
     /// A token needs no `sub` when somebody is named by another claim.
     package var requiresSubject: Bool { from == .subject || from.names == ["sub"] }
 
-    /// - Parameters:
-    ///   - subject: as the verifier found it.
-    ///   - namespace: the verifier's; `nil` counts as empty, which only a single verifier may have.
-    ///   - prefix: the verifier's own, instead of this mapping's.
+    /// * `subject`: as the verifier found it.
+    /// * `namespace`: the verifier's; `nil` counts as empty, which only a single verifier may have.
+    /// * `prefix`: the verifier's own, instead of this mapping's.
     package func map(
         claims: JSONObject, subject: String?, namespace: String?, prefix: String? = nil
     ) throws(EndUserError) -> EndUserID {
@@ -102,7 +101,7 @@ extension EndUserMapping {
         }
     }
 
-    /// - Parameter namespaces: of all verifiers, in any order.
+    /// `namespaces`: of all verifiers, in any order.
     package func identity(namespaces: [String?]) -> Identity {
         Identity(
             transform: transform.rawValue, prefix: prefix, from: from.description,

@@ -1,4 +1,4 @@
-/// The three structures of ASN.1 DER (X.690) that have to be written here.
+/// The two structures of ASN.1 DER (X.690) that have to be written here.
 enum DER {
     /// `SubjectPublicKeyInfo` around a PKCS #1 `RSAPublicKey` (RFC 3279 section 2.3.1).
     static func rsaPublicKeyInfo(_ key: [UInt8]) -> [UInt8] {

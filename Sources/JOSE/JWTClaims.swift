@@ -38,7 +38,8 @@ package struct JWTClaims: Sendable {
         var notBefore: Double?
         var issuedAt: Double?
         var isBound = false
-        for member in object.members {
+        // All registered names have three letters: one look at the length passes over most others.
+        for member in object.members where member.name.utf8.count == 3 {
             switch member.name {
             case "iss": issuer = try Self.text(member.value, .issuer)
             case "sub":

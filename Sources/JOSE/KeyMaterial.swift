@@ -1,4 +1,5 @@
 import COpenSSL
+import Digests
 import Primitives
 
 /// The OpenSSL side of one key: for every algorithm the key may be used with, a context in which everything up to the first byte of
@@ -86,7 +87,7 @@ final class KeyMaterial: @unchecked Sendable {
         var digest = Array(name.utf8CString)
         let isReady = digest.withUnsafeMutableBufferPointer { digest in
             let parameters = [
-                OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.baseAddress, 0), OSSL_PARAM_construct_end(),
+                OSSL_PARAM_construct_utf8_string(digestParameter.openSSLName, digest.baseAddress, 0), OSSL_PARAM_construct_end(),
             ]
             return secret.withUnsafeBytes {
                 EVP_MAC_init(context, $0.baseAddress?.assumingMemoryBound(to: UInt8.self), $0.count, parameters) == 1
@@ -103,6 +104,8 @@ final class KeyMaterial: @unchecked Sendable {
         let pointer = EVP_MAC_fetch(nil, "HMAC", nil)
     }
     private static let hmac = Fetched()
+    /// `OSSL_MAC_PARAM_DIGEST`
+    private static let digestParameter: StaticString = "digest"
 }
 
 extension JWSAlgorithm {

@@ -1,4 +1,5 @@
 import COpenSSL
+import Digests
 import Primitives
 
 /// The numbers of a public key, from a JWK or a PEM file: one place decides which of them are accepted.
@@ -99,8 +100,8 @@ enum PublicKey {
             BN_free(e)
         }
         let key = build(type: "RSA") { builder in
-            OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, n) == 1
-                && OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, e) == 1
+            OSSL_PARAM_BLD_push_BN(builder, Parameter.modulus.openSSLName, n) == 1
+                && OSSL_PARAM_BLD_push_BN(builder, Parameter.exponent.openSSLName, e) == 1
         }
         guard let key else { throw .malformed }
         return key
@@ -109,9 +110,11 @@ enum PublicKey {
     // MARK: Elliptic curves
 
     private static func ecKey(_ curve: VerificationKey.Curve, _ point: [UInt8]) throws(KeyError) -> OpaquePointer {
-        let key = build(type: "EC") { builder in
-            OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, curve.openSSLName, 0) == 1
-                && OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, point.count) == 1
+        let key = point.withUnsafeBytes { point in
+            build(type: "EC") { builder in
+                OSSL_PARAM_BLD_push_utf8_string(builder, Parameter.group.openSSLName, curve.openSSLGroup.openSSLName, 0) == 1
+                    && OSSL_PARAM_BLD_push_octet_string(builder, Parameter.point.openSSLName, point.baseAddress, point.count) == 1
+            }
         }
         guard let key else { throw .notOnCurve }
         let check = EVP_PKEY_CTX_new_from_pkey(nil, key, nil)
@@ -144,7 +147,15 @@ enum PublicKey {
 
     // MARK: OpenSSL
 
-    /// An `EVP_PKEY` out of parameters, `nil` where OpenSSL refuses them.
+    /// `OSSL_PKEY_PARAM_RSA_N`, `_RSA_E`, `_GROUP_NAME` and `_PUB_KEY`
+    private enum Parameter {
+        static let modulus: StaticString = "n"
+        static let exponent: StaticString = "e"
+        static let group: StaticString = "group"
+        static let point: StaticString = "pub"
+    }
+
+    /// An `EVP_PKEY` out of parameters, `nil` where OpenSSL refuses them. What `push` names must outlive the call.
     private static func build(type: String, _ push: (OpaquePointer?) -> Bool) -> OpaquePointer? {
         let builder = OSSL_PARAM_BLD_new()
         defer { OSSL_PARAM_BLD_free(builder) }
@@ -173,7 +184,7 @@ extension VerificationKey.Curve {
         }
     }
 
-    var openSSLName: String {
+    var openSSLGroup: StaticString {
         switch self {
         case .p256: "prime256v1"
         case .p384: "secp384r1"

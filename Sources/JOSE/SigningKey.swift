@@ -117,7 +117,7 @@ private final class KeyPair: @unchecked Sendable {
     }
 
     convenience init(curve: VerificationKey.Curve) {
-        self.init(type: "EC") { EVP_PKEY_CTX_set_group_name($0, curve.openSSLName) == 1 }
+        self.init(type: "EC") { EVP_PKEY_CTX_set_group_name($0, curve.openSSLGroup.openSSLName) == 1 }
     }
 
     deinit { EVP_PKEY_free(key) }

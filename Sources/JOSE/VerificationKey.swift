@@ -50,6 +50,21 @@ package struct VerificationKey: Sendable {
     /// Whether type, curve and JWK `alg` of the key allow the algorithm. Keys that are for something else (`use`, `key_ops`) never
     /// become a `VerificationKey`.
     package func fits(_ algorithm: JWSAlgorithm) -> Bool { material.isPrepared(for: algorithm) }
+
+    /// Every algorithm that ``fits(_:)``.
+    package var algorithms: Set<JWSAlgorithm> { Set(JWSAlgorithm.allCases.filter(fits)) }
+}
+
+extension VerificationKey.Kind: CustomStringConvertible {
+    /// "HMAC", "RSA 2048", "EC P-256" or "Ed25519"
+    package var description: String {
+        switch self {
+        case .hmac: "HMAC"
+        case .rsa(let bits): "RSA \(bits)"
+        case .ec(let curve): "EC \(curve.rawValue)"
+        case .ed25519: "Ed25519"
+        }
+    }
 }
 
 /// Why a key cannot be used.

@@ -2,7 +2,7 @@ import Primitives
 
 /// HTTP-date (RFC 9110 section 5.6.7). A recipient has to understand all three forms; the day name is not checked against the date.
 enum HTTPDate {
-    /// - Parameter now: the years around it give two-digit years their century.
+    /// `now`: the years around it give two-digit years their century.
     static func parse(_ text: String, now: WallInstant) -> WallInstant? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         switch parts.count {

@@ -41,11 +41,10 @@ package final class JanuaryClient {
 
     /// Mints once: with the current key and, after a 401, once with the other one, all before `deadline`.
     ///
-    /// - Parameters:
-    ///   - extraFields: appended to the key's own, such as `traceparent`.
-    ///   - beforeSend: asked right before the first byte of each attempt. False sends nothing (`.cancelled`): the caller hung up, or
+    /// * `extraFields`: appended to the key's own, such as `traceparent`.
+    /// * `beforeSend`: asked right before the first byte of each attempt. False sends nothing (`.cancelled`): the caller hung up, or
     ///     may not be served any more.
-    ///   - completion: exactly once, on the loop; before this returns where nothing is sent.
+    /// * `completion`: exactly once, on the loop; before this returns where nothing is sent.
     package func mint(
         _ service: JanuaryService, endUserID: String, terms: MintTerms, deadline: MonotonicInstant,
         extraFields: ((inout FieldBlock) -> Void)? = nil, beforeSend: (() -> Bool)? = nil,

@@ -24,8 +24,8 @@ package struct JanuaryConfig: Sendable, Equatable {
     /// `compat.expires_in_alias`.
     package var insertsExpiresInAlias: Bool
 
-    /// - Parameter root: of the whole configuration.
-    /// - Returns: `nil` where a problem was recorded without which there is nothing to work with.
+    /// `root`: of the whole configuration.
+    /// Returns `nil` where a problem was recorded without which there is nothing to work with.
     package static func read(_ root: ConfigSection) -> JanuaryConfig? {
         let january = root.section("january")
         let token = root.section("token")

@@ -43,7 +43,7 @@ package final class KeyRing: Sendable {
     private let selection: Lock<Selection>
     private let userAgent: String
 
-    /// - Parameter next: `nil`, or the same key again, means that there is nothing to fail over to.
+    /// `next`: `nil`, or the same key again, means that there is nothing to fail over to.
     package init(first: APIKey, next: APIKey? = nil, userAgent: String) {
         self.userAgent = userAgent
         selection = Lock(Self.selection(first, next, current: nil, userAgent))
@@ -62,7 +62,7 @@ package final class KeyRing: Sendable {
 
     /// The key files were read again. A key that is current stays so as long as it is among the new ones.
     ///
-    /// - Returns: false when nothing changed.
+    /// Returns false when nothing changed.
     package func replace(first: APIKey, next: APIKey?) -> Bool {
         selection.withLock { selection in
             let before = selection

@@ -10,7 +10,7 @@ package struct MintTerms: Sendable, Equatable {
     /// `scopes` as bytes, for the check of the answer.
     let scopeBytes: [[UInt8]]
 
-    /// - Parameter scopes: in any order, repeats allowed.
+    /// `scopes`: in any order, repeats allowed.
     package init(scopes: [String], ttlSeconds: Int) {
         var distinct: [[UInt8]] = []
         for scope in scopes.map({ Array($0.utf8) }).sorted(by: { $0.lexicographicallyPrecedes($1) }) where scope != distinct.last
@@ -41,7 +41,14 @@ package enum MintRequest {
         var body: [UInt8] = []
         body.reserveCapacity(head.count + endUserID.utf8.count + 8 + terms.tail.count)
         body += head
-        JSONValue.append(endUserID, to: &body)
+        if endUserID.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+            // Nearly every ID: nothing to escape, so one copy.
+            body.append(UInt8(ascii: "\""))
+            body.append(contentsOf: endUserID.utf8)
+            body.append(UInt8(ascii: "\""))
+        } else {
+            JSONValue.append(endUserID, to: &body)
+        }
         body += terms.tail
         return body
     }

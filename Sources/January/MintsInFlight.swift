@@ -1,4 +1,5 @@
 import Primitives
+import StrictJSON
 import Synchronization
 
 /// The mints that are under way, by end user: every loop enters and leaves, every thread may look. Also the bound on how many there
@@ -12,26 +13,47 @@ package final class MintsInFlight: Sendable {
         /// Rises from entry to entry: of two entries the one with the smaller number came first.
         package let number: UInt64
         package let deadline: MonotonicInstant
+        fileprivate let key: Key
 
         package static func == (left: Entry, right: Entry) -> Bool { left.number == right.number }
     }
 
-    /// An end-user ID as a key: compared byte for byte.
-    private struct Key: Hashable, Sendable {
+    /// An end-user ID as a key: compared byte for byte, its bytes hashed once.
+    fileprivate struct Key: Hashable, Sendable {
         let text: String
-        static func == (left: Key, right: Key) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
-        func hash(into hasher: inout Hasher) {
+        let hash: Int
+
+        init(_ text: String) {
+            var hasher = Hasher()
             var text = text
             text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+            hash = hasher.finalize()
+            self.text = text
+        }
+
+        static func == (left: Key, right: Key) -> Bool { left.hash == right.hash && left.text.hasSameBytes(as: right.text) }
+        func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+    }
+
+    /// Nearly everybody has one mint under way, which needs no array.
+    private enum Present: Sendable {
+        case one(Entry)
+        case several([Entry])
+
+        var entries: [Entry] {
+            switch self {
+            case .one(let entry): [entry]
+            case .several(let entries): entries
+            }
         }
     }
 
-    private let shards: [Lock<[Key: [Entry]]>]
+    private let shards: [Lock<[Key: Present]>]
     private let total = Atomic<Int>(0)
     private let maxCount: Atomic<Int>
     private let lastNumber = Atomic<UInt64>(0)
 
-    /// - Parameter shardCount: rounded up to a power of two.
+    /// `shardCount`: rounded up to a power of two.
     package init(maxCount: Int, shardCount: Int = 64) {
         self.maxCount = Atomic(maxCount)
         var count = 1
@@ -49,32 +71,36 @@ package final class MintsInFlight: Sendable {
             return nil
         }
         let number = lastNumber.add(1, ordering: .relaxed).newValue
-        let entry = Entry(endUserID: endUserID, number: number, deadline: deadline)
-        let key = Key(text: endUserID)
-        shard(key).withLock { $0[key, default: []].append(entry) }
+        let entry = Entry(endUserID: endUserID, number: number, deadline: deadline, key: Key(endUserID))
+        shard(entry.key).withLock { mints in
+            if let others = mints.updateValue(.one(entry), forKey: entry.key) {
+                mints[entry.key] = .several(others.entries + [entry])
+            }
+        }
         return entry
     }
 
     /// Once for each entry; a second time does nothing.
     package func leave(_ entry: Entry) {
-        let key = Key(text: entry.endUserID)
-        let wasIn = shard(key).withLock { entries -> Bool in
-            guard let index = entries[key]?.firstIndex(of: entry) else { return false }
-            if entries[key]?.count == 1 { entries[key] = nil } else { entries[key]?.remove(at: index) }
-            return true
+        let wasIn = shard(entry.key).withLock { mints -> Bool in
+            guard let present = mints.removeValue(forKey: entry.key) else { return false }
+            if case .one(entry) = present { return true }
+            let rest = present.entries.filter { $0 != entry }
+            if rest.count == 1 { mints[entry.key] = .one(rest[0]) } else { mints[entry.key] = .several(rest) }
+            return rest.count < present.entries.count
         }
         if wasIn { total.subtract(1, ordering: .relaxed) }
     }
 
     /// Those of one end user, oldest first.
     package func entries(of endUserID: String) -> [Entry] {
-        let key = Key(text: endUserID)
-        return shard(key).withLock { $0[key] ?? [] }.sorted { $0.number < $1.number }
+        let key = Key(endUserID)
+        return shard(key).withLock { $0[key]?.entries ?? [] }.sorted { $0.number < $1.number }
     }
 
     package func count(of endUserID: String) -> Int { entries(of: endUserID).count }
 
     package var count: Int { total.load(ordering: .relaxed) }
 
-    private func shard(_ key: Key) -> Lock<[Key: [Entry]]> { shards[key.hashValue & (shards.count - 1)] }
+    private func shard(_ key: Key) -> Lock<[Key: Present]> { shards[key.hash & (shards.count - 1)] }
 }

@@ -59,7 +59,7 @@ package struct Policy: Sendable {
     /// One for each combination of rules that hold, bit n for rule n; `nil` where that grants nothing.
     package let table: [Grant?]
 
-    /// - Parameter featureScopes: added to the built-in features, or instead of those with the same name. A feature that nobody defines
+    /// `featureScopes`: added to the built-in features, or instead of those with the same name. A feature that nobody defines
     ///   has no scopes.
     package init(features: [String], featureScopes: [String: [String]] = [:], rules: [Rule] = [], ttlSeconds: Int) {
         self.features = features
@@ -77,7 +77,7 @@ package struct Policy: Sendable {
     }
 
     /// - Complexity: one evaluation of every condition; beyond 10 rules also a sort of what holds.
-    /// - Returns: `nil` when the person gets nothing.
+    /// Returns `nil` when the person gets nothing.
     package func decide(_ claims: JSONObject) -> Grant? {
         guard table.isEmpty else {
             var combination = 0

@@ -7,14 +7,14 @@ extension Policy {
 
     /// Reads `features`, `feature_scopes`, `allow_unknown_scopes` and `grants` at the root of the configuration.
     ///
-    /// - Parameter ttlSeconds: `token.ttl_seconds`.
-    /// - Returns: what can be made of it; usable only if no problem was recorded.
+    /// `ttlSeconds` is `token.ttl_seconds`.
+    /// Returns what can be made of it; usable only if no problem was recorded.
     package static func read(_ root: ConfigSection, ttlSeconds: Int) -> Policy {
         let featureScopes = readFeatureScopes(root)
         let known = builtInFeatures.merging(featureScopes) { $1 }
         let features = readFeatures("features", root, known)
         let rules = root.sections("grants").map { readRule($0, known, ttlSeconds) }
-        if features.isEmpty, !root.sections("grants").contains(where: { !$0.strings("features").isEmpty }) {
+        if root.strings("features").isEmpty, !root.sections("grants").contains(where: { !$0.strings("features").isEmpty }) {
             root.problem(
                 "features",
                 "nothing is granted: name at least one feature in features or grants; built in are "
@@ -87,43 +87,41 @@ extension ClaimCondition {
 
     /// `nil` when a problem was recorded.
     static func read(_ section: ConfigSection, depth: Int = 1) -> ClaimCondition? {
+        if section.isBroken { return nil }
         guard depth <= maxDepth else {
+            for key in section.keys { _ = section.kind(key) }
             section.problem(nil, "is nested more than \(maxDepth) deep")
             return nil
         }
-        if section.isBroken { return nil }
-        // Every key is asked for, so that a misspelt one is told which it is near.
+        // Everything is read before anything is judged: what is wrong further down is named too, and a misspelt key is told which one
+        // it is near.
         let claim = section.string("claim")
-        let all = section.sections("all")
-        let any = section.sections("any")
-        let not = section.optionalSection("not")
+        let all = section.sections("all").map { read($0, depth: depth + 1) }
+        let any = section.sections("any").map { read($0, depth: depth + 1) }
+        let not = section.optionalSection("not").flatMap { read($0, depth: depth + 1) }
         let comparison = Comparison(section)
         let kinds = ["claim", "all", "any", "not"].filter(section.has)
         guard kinds.count == 1 else {
             section.problem(nil, "needs exactly one of claim, all, any, not")
             return nil
         }
-        if kinds[0] != "claim", !comparison.operators.isEmpty {
-            section.problem(comparison.operators[0], "belongs beside claim")
+        if kinds[0] != "claim", let misplaced = comparison.operators.first {
+            section.problem(misplaced, "belongs beside claim")
             return nil
         }
         switch kinds[0] {
-        case "all": return list("all", all, section, depth).map(ClaimCondition.all)
-        case "any": return list("any", any, section, depth).map(ClaimCondition.any)
-        case "not": return not.flatMap { read($0, depth: depth + 1) }.map(ClaimCondition.not)
+        case "all": return list("all", all, section).map(ClaimCondition.all)
+        case "any": return list("any", any, section).map(ClaimCondition.any)
+        case "not": return not.map(ClaimCondition.not)
         default: return claim.flatMap { comparison.condition(claim: $0, section) }
         }
     }
 
-    private static func list(
-        _ key: String, _ sections: [ConfigSection], _ section: ConfigSection, _ depth: Int
-    ) -> [ClaimCondition]? {
-        guard !sections.isEmpty else {
-            section.problem(key, "needs at least one condition")
-            return nil
-        }
-        let conditions = sections.map { read($0, depth: depth + 1) }
-        return conditions.contains { $0 == nil } ? nil : conditions.compactMap(\.self)
+    private static func list(_ key: String, _ conditions: [ClaimCondition?], _ section: ConfigSection) -> [ClaimCondition]? {
+        // An empty list holds for everybody or for nobody, and was meant as neither.
+        if conditions.isEmpty { section.problem(key, "needs at least one condition") }
+        let complete = conditions.compactMap(\.self)
+        return conditions.isEmpty || complete.count < conditions.count ? nil : complete
     }
 }
 

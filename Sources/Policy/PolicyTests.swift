@@ -88,8 +88,8 @@ package struct PolicyTests {
     /// Mapping counts where an end-user ID or a refusal is expected; a test of features and scopes may leave the person out of its
     /// claims.
     ///
-    /// - Parameter mapEndUser: the configured mapping, with the namespace of the verifier these claims would come from.
-    /// - Returns: how many tests failed.
+    /// `mapEndUser`: the configured mapping, with the namespace of the verifier these claims would come from.
+    /// Returns how many tests failed.
     @discardableResult
     package func run(_ policy: Policy, mapEndUser: (JSONObject) -> EndUser) -> Int {
         var failed = 0

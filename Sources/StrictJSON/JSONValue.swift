@@ -54,9 +54,8 @@ extension JSONValue: Equatable {
     }
 }
 
-extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral
-{
-    package init(nilLiteral: ()) { self = .null }
+// No `nil` literal: where a `JSONValue?` is expected it would be taken for JSON's null in some places and for nothing in others.
+extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
     package init(booleanLiteral value: Bool) { self = .bool(value) }
     package init(integerLiteral value: Int64) { self = .number(JSONNumber(value)) }
     /// Infinity and NaN have no JSON number; they become `null`.

@@ -15,7 +15,8 @@ final class EndpointMetrics: Sendable {
     init(_ metrics: Metrics) {
         self.metrics = metrics
         userHeaderMismatch = metrics.counter(
-            "user_header_mismatch_total", help: "Requests whose end-user header differs from the session's end user; it is ignored.")
+            "user_header_mismatch_total",
+            help: "Requests whose end-user header differs from the session's end user; it is ignored.")
         overloaded = metrics.counter("overloaded_total", help: "Requests refused because too much was waiting.")
         januaryRequests = metrics.counters("january_requests_total", help: "Requests to January.", by: JanuaryLabels.self)
         januaryDuration = metrics.histogram(

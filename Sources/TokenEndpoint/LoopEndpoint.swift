@@ -97,7 +97,8 @@ final class LoopEndpoint: RequestHandler {
         guard !config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
             config.trustedProxies.contains(where: { $0.contains(peer) }),
             exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
-            (1...128).contains(value.count), value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })
+            (1...128).contains(value.count),
+            value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })
         else { return nil }
         return String(decoding: value, as: UTF8.self)
     }

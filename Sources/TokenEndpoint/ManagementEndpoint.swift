@@ -30,7 +30,9 @@ final class ManagementEndpoint: RequestHandler {
     }
 
     func admit(_ exchange: ServerExchange) -> Admission {
-        guard let route = route(of: exchange) else { return .answer(responder.problem(Problem(.notFound), id: responder.makeRequestID())) }
+        guard let route = route(of: exchange) else {
+            return .answer(responder.problem(Problem(.notFound), id: responder.makeRequestID()))
+        }
         guard exchange.head.method == .get || exchange.head.method == .head else {
             return .answer(responder.problem(.methodNotAllowed(allow: Self.methods), id: responder.makeRequestID()))
         }

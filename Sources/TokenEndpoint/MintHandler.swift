@@ -138,7 +138,9 @@ final class MintHandler {
     }
 
     private func decideTerms() -> Progress {
-        guard let session, let grant = generation.config.policy.decide(session.claims) else { return .refused(Problem(.noFeatures)) }
+        guard let session, let grant = generation.config.policy.decide(session.claims) else {
+            return .refused(Problem(.noFeatures))
+        }
         terms = generation.shared.terms(of: grant)
         return .next
     }

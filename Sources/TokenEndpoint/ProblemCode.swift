@@ -69,7 +69,8 @@ package enum ProblemCode: String, Sendable, CaseIterable {
             "The end-user ID made for this person is one January refuses. Operators: see end_user_id in the configuration, and use transform: hmac."
         case .januaryForbidden:
             "January refuses to mint with this key: client tokens are switched off for the account, or the key is for another API version. Operators: see the log."
-        case .januaryQuotaExhausted: "The January account has used up its requests or credits for this month. A retry does not help."
+        case .januaryQuotaExhausted:
+            "The January account has used up its requests or credits for this month. A retry does not help."
         case .januaryRejectedRequest:
             "January refuses the scopes or the lifetime asked for. Operators: see the log, features and token.ttl_seconds."
         case .notFound: "There is nothing at this path. Check the URL the app is configured with."
@@ -82,7 +83,8 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .internalError: "Something unforeseen went wrong here. Operators: see the log with this request_id."
         case .notImplemented: "This transfer coding is not understood. Send the request with Content-Length or chunked."
         case .httpVersionNotSupported: "Speak HTTP/1.1."
-        case .januaryKeyRejected: "January does not accept the API key. Operators: replace the key; the log names its fingerprint."
+        case .januaryKeyRejected:
+            "January does not accept the API key. Operators: replace the key; the log names its fingerprint."
         case .januaryInvalidResponse: "January's answer failed the checks and was not passed on. Operators: see the log."
         case .januaryUnreachable: "January cannot be reached. Nothing was minted; try again."
         case .januaryUnavailable: "January is not available right now. Try again."

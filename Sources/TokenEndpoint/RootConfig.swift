@@ -64,7 +64,8 @@ package struct RootConfig: Sendable {
             let verifier =
                 sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
             do throws(EndUserError) {
-                return .mapped(try endUsers.map(claims: claims, subject: claims["sub"]?.string, namespace: verifier?.namespace).text)
+                return .mapped(
+                    try endUsers.map(claims: claims, subject: claims["sub"]?.string, namespace: verifier?.namespace).text)
             } catch {
                 return .refused(code: error.code.description)
             }

@@ -44,7 +44,9 @@ final class SharedParts: Sendable {
         }
         if failure.isSecurityEvent {
             metrics.securityEvents(failure.reason.description).add()
-            log.write(.error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(), callerCaused: true)
+            log.write(
+                .error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(),
+                callerCaused: true)
         }
         // While the breaker answers there is nothing new to say.
         guard attempt != nil else { return }

@@ -85,7 +85,8 @@ package final class TokenEndpoint: Sendable {
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
-            on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log, metrics: metrics)
+            on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
+            metrics: metrics)
 
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in

@@ -6,7 +6,7 @@ import Sessions
 import TLS
 
 /// What outgoing requests of all loops share: names, connections, certificates.
-final class UpstreamParts: Sendable {
+package final class UpstreamParts: Sendable {
     let januaryCounters = HTTPClientCounters()
     private let resolver: Resolver
     private let januaryTLS: TLSClientContext
@@ -17,7 +17,7 @@ final class UpstreamParts: Sendable {
     private let keySetBudget = ConnectionBudget(limit: 32)
     private let januaryConfig: HTTPClientConfig
 
-    init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
+    package init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
         resolver = Resolver(time: time)
         januaryBudget = ConnectionBudget(limit: config.january.maxConnections)
         var client = HTTPClientConfig()
@@ -26,9 +26,10 @@ final class UpstreamParts: Sendable {
         januaryConfig = client
         do throws(TLSError) {
             systemTLS = try TLSClientContext(trust: .system)
-            januaryTLS = try config.january.caFile.map { file throws(TLSError) in
-                try TLSClientContext(trust: .authorities(pem: file.bytes))
-            } ?? systemTLS
+            januaryTLS =
+                try config.january.caFile.map { file throws(TLSError) in
+                    try TLSClientContext(trust: .authorities(pem: file.bytes))
+                } ?? systemTLS
             var contexts: [String: TLSClientContext] = [:]
             for verifier in config.sessions.verifiers {
                 guard let authority = verifier.keys.remote?.certificateAuthority else { continue }
@@ -42,10 +43,12 @@ final class UpstreamParts: Sendable {
 
     func januaryClient(on loop: EventLoop) -> any HTTPExchange {
         HTTPClient(
-            loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver, counters: januaryCounters)
+            loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver,
+            counters: januaryCounters)
     }
 
-    func client(for authority: RemoteKeySetConfig.CertificateAuthority?, on loop: EventLoop) -> any HTTPExchange {
+    /// For key sets.
+    package func client(for authority: RemoteKeySetConfig.CertificateAuthority?, on loop: EventLoop) -> any HTTPExchange {
         let tls = authority.flatMap { keySetTLS[$0.path] } ?? systemTLS
         return HTTPClient(loop: loop, tls: tls, budget: keySetBudget, resolver: resolver)
     }

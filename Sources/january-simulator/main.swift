@@ -1,1 +1,4 @@
-print("")
+import Glibc
+import JanuarySimulator
+
+exit(SimulatorProgram.run(Array(CommandLine.arguments.dropFirst())))

@@ -168,7 +168,7 @@ private func readEverything(_ root: ConfigSection) {
         reader.root.record("b", ["x", "y z"])
         reader.root.record("c", 5)
         reader.root.record("d", true)
-        reader.root.record("e", .json(["f": nil]))
+        reader.root.record("e", .json(["f": .null]))
         reader.root.record("a", .number("1"))
         reader.root.finish()
         #expect(reader.problems == [])

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.serialized) struct ControlTests {
     @Test func faultsComeAndGoOverHTTP() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let added = try scenario.control(
                 "POST", "faults", #"{"operation":"mint","times":2,"status":429,"code":"rate_limited","retry_after":3}"#)
             #expect(added.status == 201)
@@ -49,7 +49,7 @@ import Testing
     ]
 
     @Test func aWrongRequestIsToldWhatIsWrongAndChangesNothing() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             for (method, path, body, message) in Self.wrong {
                 let reply = try scenario.control(method, path, body)
                 #expect(reply.status == 400, "\(path) \(body)")
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func settingsAndKeysChange() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let changed = try scenario.control(
                 "PATCH", "settings",
                 #"""
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test func theClockMovesOverHTTP() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             #expect(
                 try scenario.control("POST", "clock", #"{"advance_seconds":90}"#).json
                     == ["now": "2026-11-30T00:01:30.000Z", "offset_seconds": 90])
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func ledgerAndTokensAreReadOverHTTP() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let token = try #require(try scenario.exchange(Scenario.mint()).json["token"]?.string)
             _ = try scenario.exchange(Scenario.mint("\u{0}"))
             let ledger = try scenario.control("GET", "ledger?operation=mint&limit=1").json
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func connectionsAreClosedButTheOneThatAsked() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
             try client.send(Scenario.mint())
             _ = try client.receiveResponses()
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test func heldRequestsAreReleasedOverHTTP() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             _ = try scenario.control("POST", "faults", #"{"operation":"mint","disruption":"hold_before_commit"}"#)
             let client = try scenario.client()
             try client.send(Scenario.mint())

@@ -8,7 +8,7 @@ import Testing
 /// Over real sockets, without faults.
 @Suite(.serialized) struct SimulatorTests {
     @Test func aMintOverTheWireHasJanuarysFields() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let reply = try scenario.exchange(Scenario.mint())
             #expect(reply.status == 201)
             #expect(reply.field("Content-Type") == "application/json; charset=utf-8")
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func aConnectionIsKeptForManyRequests() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
             for _ in 0..<3 {
                 try client.send(Scenario.mint())
@@ -37,9 +37,10 @@ import Testing
     }
 
     @Test func everyAnswerHasARequestIDOfItsOwn() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let replies = try [
-                Scenario.mint(), Scenario.mint("{}"), Scenario.request("GET", "/nothing"), Scenario.request("GET", "/idp/jwks.json"),
+                Scenario.mint(), Scenario.mint("{}"), Scenario.request("GET", "/nothing"),
+                Scenario.request("GET", "/idp/jwks.json"),
                 Scenario.request("GET", "/control/health"), "broken\r\n\r\n",
             ].map { try scenario.exchange($0) }
             #expect(replies.map(\.status) == [201, 400, 404, 200, 200, 400])
@@ -49,7 +50,7 @@ import Testing
     }
 
     @Test func theLedgerHoldsWhatCameAndWhatBecameOfIt() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             _ = try scenario.exchange(Scenario.mint(fields: "User-Agent: test/1\r\n"))
             _ = try scenario.exchange(Scenario.mint("{}"))
             _ = try scenario.control("GET", "health")
@@ -60,11 +61,11 @@ import Testing
             #expect(entries[0].method == .post)
             #expect(entries[0].committed)
             #expect(entries[0].mintedToken == scenario.simulator.tokens(of: "user-1").first?.token)
-            #expect(entries.map(\.outcome) == [.answered(status: 201, code: nil), .answered(status: 400, code: "invalid_request")])
+            #expect(
+                entries.map(\.outcome) == [.answered(status: 201, code: nil), .answered(status: 400, code: "invalid_request")])
             #expect(!entries[1].committed)
-            var counts = Ledger.Counts()
-            #expect(scenario.simulator.counts(of: .revoke) == counts)
-            counts = scenario.simulator.counts(of: .mint)
+            #expect(scenario.simulator.counts(of: .revoke).received == 0)
+            let counts = scenario.simulator.counts(of: .mint)
             #expect([counts.received, counts.committed, counts.succeeded] == [2, 1, 1])
             scenario.simulator.clearLedger()
             #expect(scenario.simulator.requests().isEmpty)
@@ -74,7 +75,7 @@ import Testing
     }
 
     @Test func theLedgerKeepsItsNewestEntries() async throws {
-        try await Scenario.run({ $0.ledgerCapacity = 3 }) { scenario in
+        try await Scenario.run({ $0.ledgerCapacity = 3 }) { scenario throws in
             let client = try scenario.client()
             for _ in 0..<7 { try client.send(Scenario.mint()) }
             _ = try client.receiveResponses(7)
@@ -85,7 +86,7 @@ import Testing
     }
 
     @Test func theClockCanBeMoved() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let token = try #require(try scenario.exchange(Scenario.mint()).json["token"]?.string)
             func status() throws -> Reply { try scenario.exchange(Scenario.request("GET", "/v1.2/foods", key: token)) }
             #expect(try status().status == 200)
@@ -99,9 +100,10 @@ import Testing
     }
 
     @Test func aBodyInChunksIsReadAndAnExpectationIsMet() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
-            let head = "POST /v1.2/auth/client-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(SimulatorSettings.developmentKey)\r\n"
+            let head =
+                "POST /v1.2/auth/client-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(SimulatorSettings.developmentKey)\r\n"
             let size = String(Scenario.mintBody.utf8.count, radix: 16)
             try client.send(head + "Transfer-Encoding: chunked\r\n\r\n\(size)\r\n\(Scenario.mintBody)\r\n0\r\n\r\n")
             #expect(Reply(try client.receiveResponses().joined()).status == 201)
@@ -113,7 +115,7 @@ import Testing
     }
 
     @Test func aRequestInSingleBytesIsOneRequest() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
             for byte in Scenario.mint().utf8 { try client.send([byte]) }
             #expect(Reply(try client.receiveResponses().joined()).status == 201)
@@ -122,7 +124,7 @@ import Testing
     }
 
     @Test func aContentOverAMegabyteIsRefusedAndTheConnectionClosed() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
             try client.send("POST /v1.2/auth/client-tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n")
             let reply = Reply(try client.receiveAll())
@@ -133,7 +135,7 @@ import Testing
     }
 
     @Test func aClientThatAsksForTheEndGetsIt() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let client = try scenario.client()
             try client.send(Scenario.mint(fields: "Connection: close\r\n"))
             let reply = Reply(try client.receiveAll())
@@ -148,7 +150,7 @@ import Testing
     }
 
     @Test func fourClientsAtOnceGetTheirOwnTokens() async throws {
-        try await Scenario.run { scenario in
+        try await Scenario.run { scenario throws in
             let clients = try (0..<4).map { _ in try scenario.client() }
             for round in 0..<100 {
                 for (index, client) in clients.enumerated() {

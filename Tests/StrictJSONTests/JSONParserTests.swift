@@ -17,10 +17,10 @@ import Testing
     }
 
     static let accepted = [
-        Accepted("null", nil), Accepted("true", true), Accepted("false", false), Accepted(" \t\r\n1 \t\r\n", 1),
+        Accepted("null", .null), Accepted("true", true), Accepted("false", false), Accepted(" \t\r\n1 \t\r\n", 1),
         Accepted("[]", []), Accepted("{}", [:]), Accepted("[ ]", []), Accepted("{ }", [:]), Accepted("[[],{}]", [[], [:]]),
         Accepted("\"\"", ""), Accepted("{\"\":\"\"}", ["": ""]),
-        Accepted(#"{"a":1,"b":[true,null],"c":{"d":"e"}}"#, ["a": 1, "b": [true, nil], "c": ["d": "e"]]),
+        Accepted(#"{"a":1,"b":[true,null],"c":{"d":"e"}}"#, ["a": 1, "b": [true, .null], "c": ["d": "e"]]),
         Accepted(#"{ "a" : 1 , "b" : 2 }"#, ["b": 2, "a": 1]),
         Accepted(#""\"\\\/\b\f\n\r\t""#, .string("\"\\/\u{8}\u{C}\n\r\t")),
         Accepted(#""\u0041\u00e9\u20AC\uD83D\uDE00\u0000""#, "Aé€😀\0"),
@@ -154,7 +154,7 @@ import Testing
     @Test func randomTextsNeverCrashAndRoundTrip() throws {
         let seed: UInt64 = 20_261_130
         var random = SeededRandom(seed: seed)
-        for round in 0..<1_000 {
+        for round in 0..<500 {
             let value = randomValue(&random, depth: 4)
             var bytes = value.encoded()
             #expect(try JSONValue.parse(bytes) == value, "seed \(seed), round \(round)")
@@ -179,7 +179,7 @@ import Testing
 
     private func randomValue(_ random: inout SeededRandom, depth: Int) -> JSONValue {
         switch Int.random(in: 0..<(depth == 0 ? 4 : 6), using: &random) {
-        case 0: return nil
+        case 0: return .null
         case 1: return .bool(Bool.random(using: &random))
         case 2: return .number(JSONNumber(Int64.random(in: -1_000_000...1_000_000, using: &random)))
         case 3: return .string(randomText(&random))

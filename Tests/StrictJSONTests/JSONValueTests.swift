@@ -4,7 +4,7 @@ import Testing
 @Suite struct JSONValueTests {
     @Test(
         arguments: [
-            (nil, "null"), (true, "true"), (["b": 1, "a": [false, "x"]], #"{"b":1,"a":[false,"x"]}"#),
+            (.null, "null"), (true, "true"), (["b": 1, "a": [false, "x"]], #"{"b":1,"a":[false,"x"]}"#),
             ("\"\\/\u{8}\n\r\t\u{1F}é\u{7F}", "\"\\\"\\\\/\\u0008\\n\\r\\t\\u001fé\u{7F}\""), ([], "[]"), ([:], "{}"),
         ] as [(JSONValue, String)])
     func encodingIsCompactAndKeepsOrder(value: JSONValue, text: String) throws {
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test func accessorsAnswerForTheirKindOnly() {
-        let values: [JSONValue] = [nil, true, 1, "x", [1], ["a": 1]]
+        let values: [JSONValue] = [.null, true, 1, "x", [1], ["a": 1]]
         #expect(values.map(\.typeName) == ["null", "boolean", "number", "string", "array", "object"])
         #expect(values.map(\.isNull) == [true, false, false, false, false, false])
         #expect(values.compactMap(\.bool) == [true])

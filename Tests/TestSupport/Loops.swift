@@ -24,6 +24,7 @@ extension EventLoop {
 
 package struct TimedOut: Error {
     package let what: String
+    package init(what: String) { self.what = what }
 }
 
 /// Something that happens once, on any thread, and is waited for with a bound.

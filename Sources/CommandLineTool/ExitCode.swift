@@ -1,0 +1,14 @@
+/// Every way the program ends. 64, 69 and 78 are `EX_USAGE`, `EX_UNAVAILABLE` and `EX_CONFIG` of `sysexits.h`.
+package enum ExitCode: Int32, Sendable, CaseIterable {
+    case ok = 0
+    /// Anything that has no code of its own; `explain`: the session is refused; `healthcheck`: not ready.
+    case failed = 1
+    /// `explain` could not find out.
+    case unknown = 2
+    /// Unknown command, unknown flag, missing value.
+    case usage = 64
+    /// The address is taken, or cannot be listened on.
+    case unavailable = 69
+    /// The configuration is wrong.
+    case configuration = 78
+}

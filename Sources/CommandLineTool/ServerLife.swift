@@ -1,0 +1,104 @@
+import EventLoop
+import Glibc
+import Primitives
+import Telemetry
+import TokenEndpoint
+
+/// The life of `serve` as one state: starting, serving, draining, ended. Events come from loops and from the queue of signals; the main
+/// thread waits for the end.
+final class ServerLife: Sendable {
+    struct Ending: Sendable {
+        let code: ExitCode
+        /// For standard error.
+        var message: String?
+    }
+
+    private struct State {
+        var endpoint: TokenEndpoint?
+        /// The listeners accept.
+        var isListening = false
+        var isAnnounced = false
+        var signalCount = 0
+        /// Said once the listeners accept.
+        var announcement: [LogField] = []
+    }
+
+    private let state = Lock(State())
+    private let ending = Outcome<Ending>()
+    private let log: Log
+
+    init(log: Log) { self.log = log }
+
+    // MARK: Start
+
+    /// Both listeners accept, or one of them does not.
+    func listening(_ error: SystemError?) {
+        if let error { return finish(Ending(code: .unavailable, message: "cannot listen: \(error.text)")) }
+        state.withLock { $0.isListening = true }
+        announce()
+    }
+
+    func started(_ endpoint: TokenEndpoint, config: RootConfig) {
+        var fields = [
+            LogField("listen", endpoint.publicAddress.description), LogField("version", TokenEndpoint.version),
+            LogField("token_path", config.tokenPaths.first ?? ""),
+        ]
+        if let address = endpoint.managementAddress { fields.append(LogField("management", address.description)) }
+        let wasSignalled = state.withLock { state in
+            state.endpoint = endpoint
+            state.announcement = fields
+            return state.signalCount > 0
+        }
+        announce()
+        if wasSignalled { drain(endpoint) }
+    }
+
+    func failed(_ error: TokenEndpoint.StartError) {
+        switch error {
+        case .cannotListen: finish(Ending(code: .unavailable, message: error.description))
+        case .system, .tls: finish(Ending(code: .failed, message: error.description))
+        }
+    }
+
+    private func announce() {
+        let fields = state.withLock { state -> [LogField]? in
+            guard state.isListening, state.endpoint != nil, !state.isAnnounced else { return nil }
+            state.isAnnounced = true
+            return state.announcement
+        }
+        if let fields { log.write(.info, "listening", fields) }
+    }
+
+    // MARK: Signals
+
+    func received(_ signal: Int32) {
+        if signal == SIGHUP {
+            log.write(.warning, "SIGHUP is ignored: this version reads its configuration only at the start")
+            return
+        }
+        let (count, endpoint) = state.withLock { state in
+            state.signalCount += 1
+            return (state.signalCount, state.endpoint)
+        }
+        log.write(.info, "signal", [LogField("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")])
+        if count > 1 {
+            finish(Ending(code: (endpoint?.openConnections ?? 0) == 0 ? .ok : .failed))
+        } else if let endpoint {
+            drain(endpoint)
+        }
+    }
+
+    private func drain(_ endpoint: TokenEndpoint) {
+        endpoint.drain { [self] in
+            log.write(.info, "drained")
+            finish(Ending(code: .ok))
+        }
+    }
+
+    // MARK: End
+
+    private func finish(_ ending: Ending) { self.ending.set(ending) }
+
+    /// Blocks until there is an ending. The first one counts.
+    func wait() -> Ending { ending.wait() }
+}
