@@ -1,5 +1,5 @@
-/// The connections of one loop, with those that wait for a request in the order in which they began to wait, so that the longest
-/// waiting one is found at once. Indices instead of references: no counting on the way of a request.
+/// The connections of one loop, with those that may be closed in favour of a new one in the order in which they would go: first those
+/// that have had their last response, then those that wait for a request, the longest waiting one first. Indices instead of references: no counting on the way of a request.
 struct ConnectionTable {
     private struct Entry {
         var connection: ServerConnection?
@@ -31,15 +31,17 @@ struct ConnectionTable {
         count -= 1
     }
 
+    /// - Parameter first: it goes before all that wait already.
     /// - Returns: whether it did not wait before.
-    mutating func startWaiting(_ slot: Int32) -> Bool {
+    mutating func startWaiting(_ slot: Int32, first isFirst: Bool = false) -> Bool {
         let index = Int(slot)
         guard !entries[index].isWaiting else { return false }
         entries[index].isWaiting = true
-        entries[index].previous = last
-        entries[index].next = Self.none
-        if last == Self.none { first = slot } else { entries[Int(last)].next = slot }
-        last = slot
+        entries[index].previous = isFirst ? Self.none : last
+        entries[index].next = isFirst ? first : Self.none
+        let (previous, next) = (entries[index].previous, entries[index].next)
+        if previous == Self.none { first = slot } else { entries[Int(previous)].next = slot }
+        if next == Self.none { last = slot } else { entries[Int(next)].previous = slot }
         return true
     }
 

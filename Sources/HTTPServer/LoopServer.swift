@@ -33,6 +33,7 @@ final class LoopServer {
         let acceptor = Acceptor(
             loop: loop, socket: socket,
             exhausted: { [weak self] _ in self?.counters.refusedForDescriptors.add(1) },
+            makeRoom: { [weak self] in self?.closeLongestWaiting() ?? false },
             accepted: { [weak self] descriptor, peer in self?.accept(descriptor, peer) })
         try acceptor.start()
         acceptors.append(acceptor)
@@ -43,9 +44,14 @@ final class LoopServer {
             counters.refusedForMaxConnections.add(1)
             return  // The descriptor goes here, and with it the connection.
         }
+        var transport: (any StreamTransport)?
+        if let makeTransport {
+            // Never without it: nobody may talk in the clear to a listener that encrypts.
+            guard let made = makeTransport(descriptor.raw) else { return counters.refusedForDescriptors.add(1) }
+            transport = made
+        }
         counters.accepted.add(1)
         counters.open.add(1)
-        let transport = makeTransport?(descriptor.raw)
         let stream = ByteStream(loop: loop, descriptor: descriptor, transport: transport)
         let connection = ServerConnection(stream: stream, peer: peer, server: self)
         do throws(SystemError) {
@@ -69,6 +75,11 @@ final class LoopServer {
 
     func startWaiting(_ slot: Int32) {
         if table.startWaiting(slot) { counters.waiting.add(1) }
+    }
+
+    /// It has its last response: the first to go when room is needed.
+    func startLingering(_ slot: Int32) {
+        if table.startWaiting(slot, first: true) { counters.waiting.add(1) }
     }
 
     func stopWaiting(_ slot: Int32) {
@@ -107,4 +118,5 @@ final class LoopServer {
     }
 }
 
+/// Makes the transport of an accepted connection; `nil` when that fails, and the connection is closed.
 package typealias TransportFactory = @Sendable (_ descriptor: Int32) -> (any StreamTransport)?
