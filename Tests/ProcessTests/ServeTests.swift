@@ -35,9 +35,10 @@ import Testing
             let address = try #require(try server.logLine("listening")["listen"] as? String)
             let client = try RawClient(port: try #require(UInt16(address.split(separator: ":").last ?? "")))
             try client.send(ServerScenario.mint(try simulator.session(SessionOrder(subject: "u", audience: ["app"]))))
-            #expect(try client.receiveResponses().first?.hasPrefix("HTTP/1.1 201 ") == true)
+            let answer = try client.receiveResponses().joined()
+            #expect(answer.hasPrefix("HTTP/1.1 201 "))
             server.send(SIGINT)
-            #expect(try server.wait() == -0)
+            #expect(try server.wait() == 0)
         }
     }
 
@@ -50,12 +51,14 @@ import Testing
             environment: ["HTTPS_PROXY": "http://user:PROXYMARKER@proxy.example:3128", "https_proxy": ""]
         ) { scenario in
             let server = scenario.server
-            #expect(try server.logLine("rate limits are off: this version has none")["level"] as? String == "info")
-            #expect(try server.logLine("state is set, but this version keeps nothing there")["level"] as? String == "warning")
+            let limits = try server.logLine("rate limits are off: this version has none")
+            #expect(limits["level"] as? String == "info")
+            let state = try server.logLine("state is set, but this version keeps nothing there")
+            #expect(state["level"] as? String == "warning")
             let proxies = server.logLines("a proxy is set in the environment; it is ignored")
             #expect(proxies.map { $0["variable"] as? String } == ["HTTPS_PROXY"])
             let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
-            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:9: grants[0].when.claim: ") })
+            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:10: grants[0].when.claim: ") })
             #expect(!server.output.contains("PROXYMARKER"))
         }
     }
@@ -130,7 +133,8 @@ import Testing
     func aSignalEndsAnIdleServerWith0(signal: Int32) async throws {
         try await ServerScenario.run { scenario in
             scenario.server.send(signal)
-            #expect(try scenario.server.wait() == 0)
+            let code = try scenario.server.wait()
+            #expect(code == 0)
             #expect(scenario.server.errors == "")
             #expect(scenario.server.logLines("drained").count == 1)
         }
@@ -139,7 +143,8 @@ import Testing
     @Test func aMaskInheritedFromTheParentDoesNotHideTheSignal() async throws {
         try await ServerScenario.run(blocked: [SIGTERM, SIGINT, SIGHUP]) { scenario in
             scenario.server.send(SIGTERM)
-            #expect(try scenario.server.wait() == 0)
+            let code = try scenario.server.wait()
+            #expect(code == 0)
         }
     }
 
@@ -156,7 +161,8 @@ import Testing
                     ])
                 usleepMilliseconds(milliseconds)
                 server.send(SIGTERM)
-                #expect([0, -SIGTERM].contains(try server.wait()))
+                let code = try server.wait()
+                #expect(code == 0 || code == -SIGTERM)
             }
         }
     }
