@@ -127,6 +127,32 @@ import Testing
         }
     }
 
+    /// Otherwise a connection could get the number of standard output, and read the log.
+    @Test func aClosedStandardStreamIsNotTakenByAConnection() async throws {
+        try await onOwnThread {
+            let socket = "/tmp/january-\(UUID().uuidString.prefix(8)).sock"
+            defer { try? FileManager.default.removeItem(atPath: socket) }
+            let environment = [
+                "JANUARY_API_KEY": SimulatorSettings.developmentKey, "LISTEN": "127.0.0.1:0",
+                "MANAGEMENT_LISTEN": "unix:\(socket)",
+                "FEATURES": "food_search", "SESSION_ISSUER": "https://i.example", "SESSION_AUDIENCE": "a",
+                "SESSION_ALGORITHMS": "HS256", "SESSION_HMAC_SECRET": String(repeating: "s", count: 32),
+            ]
+            let server = try Child([], environment: environment, shell: "exec \"$@\" <&- >&- 2>&-")
+            let end = ContinuousClock.now + .seconds(20)
+            while try Finished(["healthcheck"], environment: environment).code != 0 {
+                guard ContinuousClock.now < end else { throw Child.Failure(what: "not ready") }
+            }
+            for descriptor in 0...2 {
+                let target = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(server.id)/fd/\(descriptor)")
+                #expect(target == "/dev/null")
+            }
+            server.send(SIGTERM)
+            let code = try server.wait()
+            #expect(code == 0)
+        }
+    }
+
     // MARK: End
 
     @Test(arguments: [SIGTERM, SIGINT])
