@@ -43,7 +43,7 @@ private func withSecrets(_ body: (_ folder: String) throws -> Void) throws {
     @Test func presetMayBringItsOwnDefault() {
         let reader = ConfigReader.parse("")
         let mapping = EndUserMapping.read(reader.root.section("end_user_id"), verifiers: one, defaultFrom: "uid")
-        #expect(mapping.from == .claim("uid"))
+        #expect(mapping.from == ClaimSource("uid"))
     }
 
     @Test func hmacIsReadWithItsSecret() throws {
