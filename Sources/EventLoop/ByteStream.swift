@@ -129,9 +129,23 @@ package final class ByteStream: ReadinessHandler {
     /// Whether the peer has sent or ended something that was not read yet: asked before an idle connection is used again.
     package func hasUnreadInput() -> Bool {
         if state == .closed || peerEnded || mayHaveMore { return true }
+        return peek() != .wouldBlock
+    }
+
+    /// Whether bytes of the peer were not read yet: a close would then be a reset, and could destroy what was sent last.
+    package func hasUnreadBytes() -> Bool {
+        if state == .closed || isAtEnd { return false }
+        if transport != nil { return true }
+        if case .bytes = peek() { return true }
+        return false
+    }
+
+    private func peek() -> IOResult {
         var byte: UInt8 = 0
         let count = System.retrying { recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
-        return count >= 0 || errno != EAGAIN
+        if count > 0 { return .bytes(count) }
+        if count == 0 { return .end }
+        return errno == EAGAIN ? .wouldBlock : .failed(StreamError(errno: errno))
     }
 
     // MARK: Events

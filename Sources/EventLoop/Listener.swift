@@ -95,7 +95,7 @@ package final class Acceptor: ReadinessHandler {
     /// - Parameters:
     ///   - accepted: gets the connection (non-blocking, close-on-exec, `TCP_NODELAY`) and the address of its peer.
     ///   - exhausted: descriptors or memory ran out, and accepting pauses for 100 ms.
-    ///   - makeRoom: asked before that, at most once a turn: closes a connection in favour of the new one, or answers false.
+    ///   - makeRoom: asked before that, once for one connection: closes another one in its favour, or answers false.
     package init(
         loop: EventLoop, socket: ListeningSocket, exhausted: @escaping (SystemError) -> Void,
         makeRoom: @escaping () -> Bool = { false },
@@ -121,7 +121,6 @@ package final class Acceptor: ReadinessHandler {
     }
 
     package func ready(_ readiness: Readiness) {
-        mayMakeRoom = true
         for _ in 0..<Self.maxPerTurn where !acceptOne() { return }
     }
 
@@ -144,6 +143,7 @@ package final class Acceptor: ReadinessHandler {
         }
         guard raw < 0 else {
             let descriptor = FileDescriptor(adopting: Int32(raw))
+            mayMakeRoom = true
             guard let peer = SocketAddress(storage) else { return true }
             accepted(descriptor, peer)
             return true

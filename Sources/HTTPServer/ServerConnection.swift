@@ -60,6 +60,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     /// Between requests, the empty lines aside that may precede one.
     var isIdle: Bool { machine.isIdle && !isFlushing && !hasYielded }
 
+    /// What is kept of requests that are not complete or not begun.
+    var bufferedBytes: Int { input.count - inputStart }
+
     func close(reset: Bool = false) {
         if case .closed = machine.state { return }
         machine.close()
@@ -276,7 +279,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
             input = []
             inputStart = 0
             let clientCloses = exchange.map { !$0.head.isPersistent } ?? false
-            closesAtOnce = clientCloses && !stream.hasUnreadInput()
+            closesAtOnce = clientCloses && !stream.hasUnreadBytes()
         }
         if stream.pendingWriteBytes > 0 {
             isFlushing = true
