@@ -41,6 +41,8 @@ package final class EventLoop: @unchecked Sendable {
     // Touched on the loop only.
     /// The time at the start of this turn.
     package private(set) var now: MonotonicInstant
+    /// Counts the turns, and starts over: tells what happened in this one.
+    package private(set) var turn: UInt32 = 0
     let readBuffer: UnsafeMutableRawBufferPointer
     private let events: UnsafeMutablePointer<epoll_event>
     private var slots: [Slot] = []
@@ -238,6 +240,7 @@ package final class EventLoop: @unchecked Sendable {
         for _ in 0..<Self.maxTurns where !isStopping.load(ordering: .relaxed) {
             let count = System.retrying { Int(epoll_wait(epoll.raw, events, Self.batch, timeout)) }
             now = time.monotonic()
+            turn &+= 1
             if count <= 0 {
                 precondition(count == 0, "epoll_wait: \(String(cString: strerror(errno)))")
                 if timeout != 0 { return }

@@ -5,6 +5,8 @@ struct ConnectionTable {
         var connection: ServerConnection?
         var previous: Int32 = ConnectionTable.none
         var next: Int32 = ConnectionTable.none
+        /// In which turn of the loop it began to wait.
+        var since: UInt32 = 0
         var isWaiting = false
     }
 
@@ -31,12 +33,15 @@ struct ConnectionTable {
         count -= 1
     }
 
-    /// - Parameter first: it goes before all that wait already.
+    /// - Parameters:
+    ///   - turn: this turn of the loop.
+    ///   - first: it goes before all that wait already.
     /// - Returns: whether it did not wait before.
-    mutating func startWaiting(_ slot: Int32, first isFirst: Bool = false) -> Bool {
+    mutating func startWaiting(_ slot: Int32, turn: UInt32, first isFirst: Bool = false) -> Bool {
         let index = Int(slot)
         guard !entries[index].isWaiting else { return false }
         entries[index].isWaiting = true
+        entries[index].since = turn
         entries[index].previous = isFirst ? Self.none : last
         entries[index].next = isFirst ? first : Self.none
         let (previous, next) = (entries[index].previous, entries[index].next)
@@ -56,7 +61,19 @@ struct ConnectionTable {
         return true
     }
 
-    var longestWaiting: ServerConnection? { first == Self.none ? nil : entries[Int(first)].connection }
+    /// How many that began in this turn are passed over before the search is given up.
+    private static let maxPassedOver = 8
+
+    /// The one to close in favour of another one. None that began to wait in this very turn: what it sent was not looked at yet.
+    func longestWaiting(turn: UInt32) -> ServerConnection? {
+        var slot = first
+        for _ in 0..<Self.maxPassedOver {
+            guard slot != Self.none else { return nil }
+            if entries[Int(slot)].since != turn { return entries[Int(slot)].connection }
+            slot = entries[Int(slot)].next
+        }
+        return nil
+    }
 
     var all: [ServerConnection] { entries.compactMap(\.connection) }
 }

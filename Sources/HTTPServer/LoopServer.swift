@@ -67,19 +67,19 @@ final class LoopServer {
     }
 
     func closeLongestWaiting() -> Bool {
-        guard let victim = table.longestWaiting else { return false }
+        guard let victim = table.longestWaiting(turn: loop.turn) else { return false }
         counters.closedForRoom.add(1)
         victim.close()
         return true
     }
 
     func startWaiting(_ slot: Int32) {
-        if table.startWaiting(slot) { counters.waiting.add(1) }
+        if table.startWaiting(slot, turn: loop.turn) { counters.waiting.add(1) }
     }
 
     /// It has its last response: the first to go when room is needed.
     func startLingering(_ slot: Int32) {
-        if table.startWaiting(slot, first: true) { counters.waiting.add(1) }
+        if table.startWaiting(slot, turn: loop.turn, first: true) { counters.waiting.add(1) }
     }
 
     func stopWaiting(_ slot: Int32) {
