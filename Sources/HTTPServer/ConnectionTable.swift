@@ -16,6 +16,7 @@ struct ConnectionTable {
     private var first = none
     private var last = none
     private(set) var count = 0
+    private(set) var waitingCount = 0
 
     mutating func insert(_ connection: ServerConnection) -> Int32 {
         count += 1
@@ -41,6 +42,7 @@ struct ConnectionTable {
         let index = Int(slot)
         guard !entries[index].isWaiting else { return false }
         entries[index].isWaiting = true
+        waitingCount += 1
         entries[index].since = turn
         entries[index].previous = isFirst ? Self.none : last
         entries[index].next = isFirst ? first : Self.none
@@ -58,6 +60,7 @@ struct ConnectionTable {
         if previous == Self.none { first = next } else { entries[Int(previous)].next = next }
         if next == Self.none { last = previous } else { entries[Int(next)].previous = previous }
         entries[index].isWaiting = false
+        waitingCount -= 1
         return true
     }
 

@@ -40,7 +40,8 @@ final class LoopServer {
     }
 
     private func accept(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) {
-        if counters.open.load() >= config.maxConnections && !makeRoom() {
+        let excess = counters.open.load() - config.maxConnections
+        if excess >= 0 && !makeRoom(excess: excess) {
             counters.refusedForMaxConnections.add(1)
             return  // The descriptor goes here, and with it the connection.
         }
@@ -61,9 +62,13 @@ final class LoopServer {
         }
     }
 
+    /// How far the bound may be exceeded until other loops have closed what they were asked to.
+    private static let maxExcess = 16
+
     /// Closes the connection that has waited longest for a complete head. Only if every one is being served does the new one go.
-    private func makeRoom() -> Bool {
-        closeLongestWaiting() || (counters.waiting.load() > 0 && makeRoomElsewhere())
+    private func makeRoom(excess: Int) -> Bool {
+        if closeLongestWaiting() { return true }
+        return excess < Self.maxExcess && counters.waiting.load() > table.waitingCount && makeRoomElsewhere()
     }
 
     func closeLongestWaiting() -> Bool {

@@ -206,6 +206,27 @@ struct AttackerTests {
         try await server.endsBalanced()
     }
 
+    /// However they come: in one turn, none of them looked at yet, or each with a head whose content is still to come.
+    @Test
+    func theBoundOfConnectionsHolds() async throws {
+        let server = try await TestServer { $0.maxConnections = 10 }
+        let port = server.port
+        let most = try await onOwnThread {
+            var most = 0
+            var clients: [RawClient] = []
+            for _ in 0..<200 {
+                let client = try RawClient(port: port)
+                try? client.send("\(Self.request)Content-Length: 5\r\n\r\n")
+                clients.append(client)
+                most = max(most, server.server.openConnections)
+            }
+            return most
+        }
+        #expect(most <= 10)
+        #expect(server.server.counters.refusedForMaxConnections.load() > 0)
+        try await server.endsBalanced()
+    }
+
     /// The order is that in which they began to wait, not that in which they came.
     @Test
     func theConnectionThatHasWaitedLongestGoesFirst() async throws {
