@@ -96,15 +96,17 @@ let package = Package(
         tests("HTTPServerTests", ["HTTPServer", "Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
         tests(
             "JanuarySimulatorTests",
-            ["JanuarySimulator", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
+            ["JanuarySimulator", "TLS", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
         tests(
             "TokenEndpointTests",
             [
                 "TokenEndpoint", "JanuarySimulator", "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy",
                 "January", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives",
             ]),
-        tests("CommandLineToolTests", ["CommandLineTool", "Configuration", "Primitives"]),
-        tests("ProcessTests", ["JanuarySimulator", "StrictJSON", "Primitives"]),
+        tests(
+            "CommandLineToolTests",
+            ["CommandLineTool", "TokenEndpoint", "Configuration", "EventLoop", "Digests", "StrictJSON", "Primitives"]),
+        tests("ProcessTests", ["JanuarySimulator", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
         tests("LayeringTests", ["StrictJSON", "Primitives"]),
     ],
     swiftLanguageModes: [.v6]

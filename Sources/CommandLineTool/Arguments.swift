@@ -1,4 +1,5 @@
 import Configuration
+import Primitives
 
 /// What is wrong with the arguments, and what was perhaps meant. Exit code 64.
 struct UsageError: Error, Equatable {
@@ -45,21 +46,16 @@ struct Arguments {
             let attached = equals.map { String(word[word.index(after: $0)...]) }
             flags.append((name, flag, try value(of: flag, word: name, attached: attached, rest: &rest)))
         }
-        var command = CommandTable.standard
-        if let first = operands.first {
-            guard let named = CommandTable.command(first) else {
-                throw UsageError(
-                    "unknown command \(ConfigText.quoted(first))",
-                    suggestion: Suggestion.nearest(to: first, in: CommandTable.commands.map(\.name)))
-            }
-            command = named
-            operands.removeFirst()
-        }
+        // What follows an unknown flag may be its value, and no command.
+        let known = operands.first.flatMap(CommandTable.command)
         // Who asks for help gets it, whatever else is wrong.
         if flags.contains(where: { $0.flag.name == Flag.help.name }) {
-            return (CommandTable.help, Options(operands: words.contains(command.name) ? [command.name] : []))
+            return (CommandTable.help, Options(operands: known.map { [$0.name] } ?? []))
         }
-        if let unknown { throw UsageError.unknownFlag(unknown, of: command) }
+        if let unknown { throw UsageError.unknownFlag(unknown, of: known ?? CommandTable.standard) }
+        if let first = operands.first, known == nil { throw UsageError.unknownCommand(first) }
+        let command = known ?? CommandTable.standard
+        operands = Array(operands.dropFirst())
         if flags.contains(where: { $0.flag.name == Flag.version.name }) { return (CommandTable.version, Options()) }
         var options = Options()
         for (word, flag, value) in flags {
@@ -68,8 +64,9 @@ struct Arguments {
                 throw UsageError("\(word) is given twice", help: command.name)
             }
         }
-        if let extra = operands.dropFirst(command.operand == nil ? 0 : 1).first {
-            throw UsageError("\(command.name) takes no argument \(ConfigText.quoted(extra))", help: command.name)
+        // Not repeated: what stands there by mistake may well be a session or a key.
+        if operands.count > (command.operand == nil ? 0 : 1) {
+            throw UsageError("\(command.name) takes \(command.operand == nil ? "no" : "one") argument", help: command.name)
         }
         options.operands = operands
         return (command, options)
@@ -89,6 +86,14 @@ struct Arguments {
 }
 
 extension UsageError {
+    static func unknownCommand(_ word: String) -> UsageError {
+        // Shown only where it can be a slip of the pen, and nothing that has to stay secret.
+        let isWord = word.utf8.count <= 24 && word.utf8.allSatisfy { ASCII.isLetter($0) || $0 == UInt8(ascii: "-") }
+        return UsageError(
+            isWord ? "unknown command \(ConfigText.quoted(word))" : "unknown command",
+            suggestion: Suggestion.nearest(to: word, in: CommandTable.commands.map(\.name)))
+    }
+
     fileprivate static func unknownFlag(_ word: String, of command: Command) -> UsageError {
         let known = (command.flags + [.help]).flatMap(\.words).filter { $0.hasPrefix("--") }
         return UsageError(

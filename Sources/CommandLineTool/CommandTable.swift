@@ -34,7 +34,7 @@ struct Command: Sendable {
 
 /// All commands, in the order in which they are listed.
 enum CommandTable {
-    static let commands: [Command] = [serve]
+    static let commands: [Command] = [serve, check, config, explain, healthcheck, version, help]
 
     /// Without a command.
     static let standard = serve
@@ -45,17 +45,65 @@ enum CommandTable {
 
     private static let badConfiguration = (code: ExitCode.configuration, meaning: "the configuration is wrong")
 
+    private static let sources =
+        "The configuration is the file given with --config, else the one named by CONFIG_FILE, else the environment alone. No path is searched. Variables win over the file."
+
     static let serve = Command(
         name: "serve", summary: "run the server until SIGTERM or SIGINT, then drain (the default)",
         details: [
-            "A second signal ends it at once."
+            sources,
+            "The first signal starts the drain: requests that were accepted are answered, and new connections go elsewhere. A second signal ends the server at once. The log goes to standard output.",
         ],
         flags: [.config],
         exitCodes: [
-            (.ok, "drained"), (.failed, "cut short by a second signal, or failed in another way"),
+            (.ok, "drained, or stopped by a second signal with nothing open"),
+            (.failed, "cut short by a second signal, or failed in another way"),
             (.unavailable, "an address cannot be listened on"), badConfiguration,
         ],
-        run: { ServeCommand.run($0) })
-    static let help = Command(name: "help", summary: "", exitCodes: [], run: { _ in .ok })
-    static let version = Command(name: "version", summary: "", exitCodes: [], run: { _ in .ok })
+        run: ServeCommand.run)
+
+    static let check = Command(
+        name: "check", summary: "say everything that is wrong with the configuration",
+        details: [
+            sources,
+            "Every problem and every warning is one line on standard error, with file, line and key. The policy tests are run. No connection is opened.",
+        ],
+        flags: [.config], exitCodes: [(.ok, "nothing is wrong"), badConfiguration], run: CheckCommand.run)
+
+    static let config = Command(
+        name: "config", summary: "print the effective configuration and where each line comes from",
+        details: [
+            sources,
+            "The output is YAML that --config accepts. Each line ends with its source. Secrets are never in it: those from the environment are comments, and user info and queries of URLs are <redacted>.",
+        ],
+        flags: [.config], exitCodes: [(.ok, "printed"), badConfiguration], run: ConfigCommand.run)
+
+    static let explain = Command(
+        name: "explain", summary: "say step by step what becomes of one app session",
+        details: [
+            sources,
+            "Reads the session from standard input: by itself, or as the field line it comes in (\"Authorization: Bearer …\"). Key sets are loaded from their URLs. January is not asked. One line a step: its name, ok, failed or skipped, and what was found; after a failure the configuration line that decides. The session itself is never printed.",
+        ],
+        flags: [.config, .showClaims],
+        exitCodes: [
+            (.ok, "accepted"), (.failed, "refused"), (.unknown, "could not find out: a key set cannot be loaded"),
+            badConfiguration,
+        ],
+        run: ExplainCommand.run)
+
+    static let healthcheck = Command(
+        name: "healthcheck", summary: "ask the running server whether it is ready",
+        details: [
+            sources,
+            "Asks /readyz at management.listen, for at most \(HealthcheckCommand.limit.components.seconds) seconds. A wildcard address becomes loopback.",
+        ],
+        flags: [.config], exitCodes: [(.ok, "ready"), (.failed, "not ready, or nobody answers"), badConfiguration],
+        run: HealthcheckCommand.run)
+
+    static let version = Command(
+        name: "version", summary: "print the version", exitCodes: [(.ok, "printed")], run: VersionCommand.run)
+
+    static let help = Command(
+        name: "help", summary: "list the commands, or explain one", operand: "COMMAND",
+        exitCodes: [(.ok, "printed"), (.usage, "no such command")], run: HelpCommand.run)
 }

@@ -14,7 +14,8 @@ struct LoadedConfiguration {
     }
 
     /// Every problem to standard error, one a line.
-    func complain(to console: any Console) {
+    func refuse(_ console: any Console) -> ExitCode {
         for problem in reader.problems { console.complain(problem.description) }
+        return .configuration
     }
 }

@@ -15,10 +15,7 @@ enum ServeCommand {
     static func run(_ invocation: Invocation) -> ExitCode {
         ProcessSettings.ignoreBrokenPipes()
         let loaded = LoadedConfiguration(invocation)
-        guard var config = loaded.config else {
-            loaded.complain(to: invocation.console)
-            return .configuration
-        }
+        guard var config = loaded.config else { return loaded.refuse(invocation.console) }
         let output = StandardOutput()
         let writer: LogWriter
         do throws(LogWriter.StartError) {

@@ -19,13 +19,12 @@ final class ServerLife: Sendable {
         var isListening = false
         var isAnnounced = false
         var signalCount = 0
-        var ending: Ending?
         /// Said once the listeners accept.
         var announcement: [LogField] = []
     }
 
     private let state = Lock(State())
-    private let end = Latch()
+    private let ending = Outcome<Ending>()
     private let log: Log
 
     init(log: Log) { self.log = log }
@@ -98,41 +97,8 @@ final class ServerLife: Sendable {
 
     // MARK: End
 
-    private func finish(_ ending: Ending) {
-        let isFirst = state.withLock { state in
-            guard state.ending == nil else { return false }
-            state.ending = ending
-            return true
-        }
-        if isFirst { end.open() }
-    }
+    private func finish(_ ending: Ending) { self.ending.set(ending) }
 
-    /// Blocks until there is an ending.
-    func wait() -> Ending {
-        end.wait()
-        return state.withLock { $0.ending } ?? Ending(code: .failed)
-    }
-}
-
-/// Opened once, by any thread; the main thread waits for it.
-final class Latch: @unchecked Sendable {
-    // Sendable: a POSIX semaphore is made for several threads; the pointer is constant and freed by the last owner.
-    private let semaphore: UnsafeMutablePointer<sem_t>
-
-    init() {
-        semaphore = .allocate(capacity: 1)
-        semaphore.initialize(to: sem_t())
-        sem_init(semaphore, 0, 0)
-    }
-
-    deinit {
-        sem_destroy(semaphore)
-        semaphore.deallocate()
-    }
-
-    func open() { sem_post(semaphore) }
-
-    func wait() {
-        while sem_wait(semaphore) != 0 && errno == EINTR {}
-    }
+    /// Blocks until there is an ending. The first one counts.
+    func wait() -> Ending { ending.wait() }
 }

@@ -18,7 +18,9 @@ package final class ByteStream: ReadinessHandler {
     }
 
     private let loop: EventLoop
-    private let descriptor: FileDescriptor
+    /// Of `descriptor`; not to be used once the state is closed: the number may be somebody else's then.
+    private let raw: Int32
+    private var descriptor: FileDescriptor?
     private let transport: (any StreamTransport)?
     // A strong reference in both directions until `close`, which cuts it: no callback can reach a freed owner.
     private var delegate: (any ByteStreamDelegate)?
@@ -38,12 +40,13 @@ package final class ByteStream: ReadinessHandler {
     ///   - transport: what encrypts; nil for plain bytes.
     package init(loop: EventLoop, descriptor: consuming FileDescriptor, transport: (any StreamTransport)? = nil) {
         self.loop = loop
-        self.descriptor = descriptor
+        raw = descriptor.raw
+        self.descriptor = consume descriptor
         self.transport = transport
         if transport == nil { state = .open }
     }
 
-    package var rawDescriptor: Int32 { descriptor.raw }
+    package var rawDescriptor: Int32 { raw }
     package var pendingWriteBytes: Int { writeQueue.count - writeOffset }
     package var isClosed: Bool { state == .closed }
 
@@ -51,7 +54,7 @@ package final class ByteStream: ReadinessHandler {
     /// of a handshake that is over at once.
     package func start(delegate: any ByteStreamDelegate) throws(SystemError) {
         self.delegate = delegate
-        registration = try loop.register(descriptor.raw, handler: self)
+        registration = try loop.register(raw, handler: self)
     }
 
     /// Writes now what the kernel takes and queues the rest; the owner bounds what it writes by looking at ``pendingWriteBytes``.
@@ -83,7 +86,7 @@ package final class ByteStream: ReadinessHandler {
     package func shutdownWriting() {
         guard state == .open else { return }
         transport?.shutdown()
-        _ = Glibc.shutdown(descriptor.raw, Int32(SHUT_WR))
+        _ = Glibc.shutdown(raw, Int32(SHUT_WR))
     }
 
     /// Ends it now and without a callback. What is still queued is lost.
@@ -94,12 +97,11 @@ package final class ByteStream: ReadinessHandler {
         state = .closed
         if reset {
             var linger = linger(l_onoff: 1, l_linger: 0)
-            _ = setsockopt(descriptor.raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<linger>.size))
+            _ = setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<linger>.size))
         }
-        if let registration { loop.unregister(registration, descriptor.raw) }
+        if let registration { loop.unregister(registration, raw) }
         registration = nil
-        // The descriptor itself goes with this object; shutting it down ends the connection even if somebody still holds the object.
-        _ = Glibc.shutdown(descriptor.raw, Int32(SHUT_RDWR))
+        descriptor = nil
         delegate = nil
         writeQueue = []
         writeOffset = 0
@@ -107,9 +109,9 @@ package final class ByteStream: ReadinessHandler {
 
     /// Whether the peer has sent or ended something that was not read yet: asked before an idle connection is used again.
     package func hasUnreadInput() -> Bool {
-        if peerEnded || mayHaveMore { return true }
+        if state == .closed || peerEnded || mayHaveMore { return true }
         var byte: UInt8 = 0
-        let count = System.retrying { recv(descriptor.raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
+        let count = System.retrying { recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
         return count >= 0 || errno != EAGAIN
     }
 
@@ -161,7 +163,7 @@ package final class ByteStream: ReadinessHandler {
     private func send(_ bytes: UnsafeRawBufferPointer, _ sent: inout Int) -> StreamError? {
         while sent < bytes.count {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
-            switch transport?.write(rest) ?? System.send(descriptor.raw, rest) {
+            switch transport?.write(rest) ?? System.send(raw, rest) {
             case .bytes(let count): sent += count
             case .wouldBlock: return nil
             case .end: return .reset
@@ -184,7 +186,7 @@ package final class ByteStream: ReadinessHandler {
         for _ in 0..<Self.maxReadsPerTurn {
             guard state == .open, !isPaused, mayHaveMore else { return }
             let buffer = loop.readBuffer
-            switch transport?.read(into: buffer) ?? System.receive(descriptor.raw, into: buffer) {
+            switch transport?.read(into: buffer) ?? System.receive(raw, into: buffer) {
             case .bytes(let count):
                 // A short read has emptied the kernel's buffer: the next bytes bring a new event. A transport keeps bytes of its own,
                 // and behind the last bytes of a peer that has ended there is the end to be read.
@@ -206,7 +208,7 @@ package final class ByteStream: ReadinessHandler {
     }
 
     private func pendingErrorOrReset() -> Int32 {
-        let number = System.pendingError(descriptor.raw)
+        let number = System.pendingError(raw)
         return number == 0 ? ECONNRESET : number
     }
 

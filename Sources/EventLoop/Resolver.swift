@@ -198,10 +198,10 @@ private final class ResolverCore: Sendable {
         return reply
     }
 
+    /// The threads end when nobody waits any more: who has asked is answered.
     func stop() {
         let threads = state.withLock { state in
             state.isStopped = true
-            state.queue = []
             return state.threads
         }
         for _ in 0..<threads { work.signal() }
@@ -257,8 +257,10 @@ private final class ResolverCore: Sendable {
                 state.busyThreads += 1
                 return (state.queue.removeFirst(), state.isStopped)
             }
-            if isStopped { return }
-            guard let name else { continue }
+            guard let name else {
+                if isStopped { return }
+                continue
+            }
             let answer = lookup(name)
             state.withLock { $0.busyThreads -= 1 }
             finish(name, answer)

@@ -29,6 +29,8 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private var mayBeStale = false
     /// The kernel had nothing more when the last bytes were read.
     private var isInputDrained = true
+    /// Inside the call that delivers bytes of this connection.
+    private var isReceiving = false
     /// What TLS had given to the kernel before the request.
     private var tlsBytesBefore: UInt64?
 
@@ -120,10 +122,14 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
 
     /// Sends the request of `exchange` now.
     func run(_ exchange: Exchange) {
-        guard case .open(let stream) = phase, let request = exchange.request else { return }
         exchange.state = .active(self)
         self.exchange = exchange
-        if mayBeStale, stream.hasUnreadInput() {
+        guard case .open(let stream) = phase, let request = exchange.request else {
+            return giveUp(.notSent(.closedBeforeSend))
+        }
+        // Inside its own read a TLS stream cannot tell yet that it is empty, but the read before this call has just found it so.
+        let isKnownDrained = isReceiving && isInputDrained && tls != nil
+        if mayBeStale, !isKnownDrained, stream.hasUnreadInput() {
             // Closed, or about to be: whatever came while nothing was asked is no answer to this request (RFC 9112 section 9.3.1).
             return giveUp(.notSent(.closedBeforeSend))
         }
@@ -231,6 +237,8 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
         // Bytes on an idle connection: a late 408, or the answer to a question nobody asked.
         guard exchange != nil, machine != nil else { return close() }
         isInputDrained = bytes.count < EventLoop.readBufferBytes
+        isReceiving = true
+        defer { isReceiving = false }
         let step = machine?.received(bytes.bytes) ?? .needMore
         act(step, stream)
     }

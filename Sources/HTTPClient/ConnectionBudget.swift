@@ -10,6 +10,8 @@ package final class ConnectionBudget: Sendable {
     package final class Member: Sendable {
         fileprivate let wake: @Sendable () -> Void
         fileprivate let shed: @Sendable () -> Void
+        /// Others in line, this one left out.
+        fileprivate let rivals = Atomic<Int>(0)
 
         /// - Parameters:
         ///   - wake: a place may be free; try again.
@@ -29,6 +31,7 @@ package final class ConnectionBudget: Sendable {
     package let limit: Int
     private let used = Atomic<Int>(0)
     private let waitingCount = Atomic<Int>(0)
+    private let memberCount = Atomic<Int>(0)
     private let line = Lock(Line())
 
     package init(limit: Int = 256) { self.limit = limit }
@@ -37,6 +40,13 @@ package final class ConnectionBudget: Sendable {
 
     /// Some pool waits for a place: a connection that has nothing to do should be closed, not kept.
     package var isWanted: Bool { waitingCount.load(ordering: .sequentiallyConsistent) > 0 }
+
+    /// Somebody else waits while `member` has `openCount` connections, more than an even share of all places: the next one it has no
+    /// immediate need of is to be given up, although its own requests wait, too. Without this a busy loop would keep all places for ever.
+    package func isUnfair(_ member: Member, openCount: Int) -> Bool {
+        member.rivals.load(ordering: .relaxed) > 0
+            && openCount > limit / max(1, memberCount.load(ordering: .relaxed))
+    }
 
     package func tryAcquire() -> Bool {
         // Optimistic add, taken back when it went over: the count is never below the number of open connections.
@@ -52,14 +62,20 @@ package final class ConnectionBudget: Sendable {
         wakeFirst()
     }
 
-    package func join(_ member: Member) { line.withLock { $0.members.append(member) } }
+    package func join(_ member: Member) {
+        line.withLock { line in
+            line.members.append(member)
+            update(line)
+        }
+    }
 
     package func leave(_ member: Member) {
         line.withLock { line in
             line.members.removeAll { $0 === member }
             line.waiting.removeAll { $0 === member }
-            waitingCount.store(line.waiting.count, ordering: .sequentiallyConsistent)
+            update(line)
         }
+        member.rivals.store(0, ordering: .relaxed)
         wakeFirst()
     }
 
@@ -69,7 +85,7 @@ package final class ConnectionBudget: Sendable {
         let others = line.withLock { line -> [Member] in
             guard !line.waiting.contains(where: { $0 === member }) else { return [] }
             line.waiting.append(member)
-            waitingCount.store(line.waiting.count, ordering: .sequentiallyConsistent)
+            update(line)
             return line.members.filter { $0 !== member }
         }
         for other in others { other.shed() }
@@ -79,7 +95,7 @@ package final class ConnectionBudget: Sendable {
     package func stopWaiting(_ member: Member) {
         line.withLock { line in
             line.waiting.removeAll { $0 === member }
-            waitingCount.store(line.waiting.count, ordering: .sequentiallyConsistent)
+            update(line)
         }
     }
 
@@ -91,9 +107,19 @@ package final class ConnectionBudget: Sendable {
         let first = line.withLock { line -> Member? in
             guard !line.waiting.isEmpty else { return nil }
             let first = line.waiting.removeFirst()
-            waitingCount.store(line.waiting.count, ordering: .sequentiallyConsistent)
+            update(line)
             return first
         }
         first?.wake()
+    }
+
+    /// What is read without the lock, after every change under it.
+    private func update(_ line: Line) {
+        waitingCount.store(line.waiting.count, ordering: .sequentiallyConsistent)
+        memberCount.store(line.members.count, ordering: .relaxed)
+        for member in line.members {
+            let isWaiting = line.waiting.contains { $0 === member }
+            member.rivals.store(line.waiting.count - (isWaiting ? 1 : 0), ordering: .relaxed)
+        }
     }
 }

@@ -19,6 +19,8 @@ import TLS
 package final class HTTPClient: HTTPExchange {
     /// Finished exchanges kept for later requests.
     private static let spareExchanges = 256
+    /// The send buffer is kept for the next request up to this.
+    private static let maxScratchBytes = 256 * 1024
 
     let loop: EventLoop
     let tls: TLSClientContext?
@@ -131,7 +133,8 @@ package final class HTTPClient: HTTPExchange {
 
     /// Writes the request into ``scratch``. False when the target is none; then nothing may be sent.
     func encode(_ request: UpstreamRequest, for pool: OriginPool) -> Bool {
-        scratch.removeAll(keepingCapacity: true)
+        // One very large request must not keep its memory for ever.
+        scratch.removeAll(keepingCapacity: scratch.capacity <= Self.maxScratchBytes)
         do {
             try HeadEncoder.requestLine(request.method, target: request.target, to: &scratch)
         } catch {
@@ -288,7 +291,7 @@ package final class HTTPClient: HTTPExchange {
             guard let unused = pools.firstIndex(where: { $0.isUnused }) else { return nil }
             pools.remove(at: unused)
         }
-        let pool = OriginPool(origin: origin, limits: config.pool, budget: budget)
+        let pool = OriginPool(origin: origin, limits: config.pool, budget: budget, member: member)
         pools.append(pool)
         return pool
     }

@@ -12,12 +12,12 @@ final class OriginPool {
     var isFilling = false
     private var reported = HTTPClientCounters.Share()
 
-    init(origin: Origin, limits: PoolLimits, budget: ConnectionBudget) {
+    init(origin: Origin, limits: PoolLimits, budget: ConnectionBudget, member: ConnectionBudget.Member?) {
         self.origin = origin
         var line: [UInt8] = []
         HeadEncoder.host(origin, to: &line)
         hostLine = line
-        machine = PoolStateMachine(limits: limits, budget: budget)
+        machine = PoolStateMachine(limits: limits, budget: budget, member: member)
     }
 
     var isUnused: Bool { machine.openCount == 0 && machine.waitingCount == 0 }

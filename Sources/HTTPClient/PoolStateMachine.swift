@@ -60,6 +60,7 @@ package struct PoolStateMachine<Request: Equatable> {
 
     private let limits: PoolLimits
     private let budget: ConnectionBudget
+    private let member: ConnectionBudget.Member?
     private var states: [State] = []
     private var free: [Int] = []
     /// Most recently used last: the last one is taken first, so that the others grow old and are closed.
@@ -71,9 +72,11 @@ package struct PoolStateMachine<Request: Equatable> {
     package private(set) var connectingCount = 0
     package private(set) var leasedCount = 0
 
-    package init(limits: PoolLimits, budget: ConnectionBudget) {
+    /// - Parameter member: in whose name the pool takes places; without it, it gives none up while its own requests wait.
+    package init(limits: PoolLimits, budget: ConnectionBudget, member: ConnectionBudget.Member? = nil) {
         self.limits = limits
         self.budget = budget
+        self.member = member
     }
 
     package var idleCount: Int { idle.count }
@@ -146,7 +149,8 @@ package struct PoolStateMachine<Request: Equatable> {
     package mutating func released(_ connection: ConnectionID, isReusable: Bool, now: MonotonicInstant) -> FreeAction {
         guard case .leased(let opened) = state(of: connection) else { return .none }
         leasedCount -= 1
-        if !isReusable || opened + limits.maxAge <= now {
+        let isUnfair = member.map { budget.isUnfair($0, openCount: openCount) } ?? false
+        if !isReusable || isUnfair || opened + limits.maxAge <= now {
             states[connection.index] = .closing
             return .close
         }

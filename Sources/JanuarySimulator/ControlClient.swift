@@ -3,6 +3,7 @@ import EventLoop
 import HTTPMessage
 import Primitives
 import StrictJSON
+import TLS
 
 /// One control request to a simulator in another process. Blocks its caller for at most ten seconds; for command lines and tests.
 package enum ControlClient {
@@ -13,12 +14,16 @@ package enum ControlClient {
 
     private static let patience: Duration = .seconds(10)
 
-    package static func post(_ path: String, _ body: JSONObject, to address: SocketAddress) -> Answer? {
-        send("POST", path, body, to: address)
+    package static func post(
+        _ path: String, _ body: JSONObject, to address: SocketAddress, tls: TLSClientContext? = nil
+    ) -> Answer? {
+        send("POST", path, body, to: address, tls: tls)
     }
 
-    /// `nil` when nobody answers there, or not in JSON.
-    package static func send(_ method: String, _ path: String, _ body: JSONObject?, to address: SocketAddress) -> Answer? {
+    /// `nil` when nobody answers there, or not in JSON. With `tls` the certificate has to name the address.
+    package static func send(
+        _ method: String, _ path: String, _ body: JSONObject?, to address: SocketAddress, tls: TLSClientContext? = nil
+    ) -> Answer? {
         guard let loop = try? EventLoop(name: "control") else { return nil }
         loop.start()
         let content = body?.encoded() ?? []
@@ -27,7 +32,7 @@ package enum ControlClient {
         let result = Lock<[UInt8]>([])
         let done = DispatchSemaphore(value: 0)
         loop.execute {
-            let exchange = Exchange(loop: loop, request: Array(head.utf8) + content) { bytes in
+            let exchange = Exchange(loop: loop, tls: tls, request: Array(head.utf8) + content) { bytes in
                 result.withLock { $0 = bytes }
                 done.signal()
             }
@@ -50,6 +55,7 @@ package enum ControlClient {
     /// Sends, reads to the end, and calls back once. Keeps itself alive until then.
     private final class Exchange: ByteStreamDelegate {
         private let loop: EventLoop
+        private let tls: TLSClientContext?
         private let request: [UInt8]
         private var completion: (([UInt8]) -> Void)?
         private var dialer: Dialer?
@@ -57,8 +63,11 @@ package enum ControlClient {
         private var received: [UInt8] = []
         private var timer: LoopTimer?
 
-        init(loop: EventLoop, request: [UInt8], completion: @escaping ([UInt8]) -> Void) {
+        init(
+            loop: EventLoop, tls: TLSClientContext?, request: [UInt8], completion: @escaping ([UInt8]) -> Void
+        ) {
             self.loop = loop
+            self.tls = tls
             self.request = request
             self.completion = completion
         }
@@ -74,10 +83,16 @@ package enum ControlClient {
 
         private func dialled(_ result: consuming DialResult) {
             switch consume result {
-            case .connected(let descriptor, _):
-                let stream = ByteStream(loop: loop, descriptor: descriptor)
-                self.stream = stream
-                do throws(SystemError) {
+            case .connected(let descriptor, let address):
+                let raw = descriptor.raw
+                do {
+                    let transport: TLSStream? = try tls.map {
+                        try TLSStream(
+                            client: $0, descriptor: raw, host: address.ip?.description ?? "localhost",
+                            port: Int(address.port ?? 0))
+                    }
+                    let stream = ByteStream(loop: loop, descriptor: descriptor, transport: transport)
+                    self.stream = stream
                     try stream.start(delegate: self)
                     stream.write(request)
                 } catch {

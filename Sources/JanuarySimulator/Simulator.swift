@@ -24,8 +24,8 @@ package final class Simulator: Sendable {
         package var sharedSecret: Secret?
         /// Requests remembered in full.
         package var ledgerCapacity = 10_000
-        /// Tokens remembered.
-        package var tokenCapacity = 1_000_000
+        /// Tokens remembered, about 400 bytes each; January knows no older one, live or not.
+        package var tokenCapacity = 200_000
         /// Of tokens, request IDs and key IDs; random when `nil`.
         package var seed: UInt64?
         package var tls: TLSServerContext?

@@ -28,6 +28,7 @@ package struct SimulatorCommand: Sendable, Equatable {
     package var hmacSecretFile: String?
     package var certificateFile: String?
     package var keyFile: String?
+    package var authorityFile: String?
 
     package init() {}
 
@@ -45,6 +46,7 @@ package struct SimulatorCommand: Sendable, Equatable {
           --print-session SUB       prints a session of SUB from the simulator that runs at --listen
           --audience AUDIENCE       its aud; may be repeated
           --alg ALGORITHM           signed with this (ES256)
+          --ca-file FILE            asks over TLS, and trusts this PEM certificate
 
         """
 
@@ -73,7 +75,7 @@ package struct SimulatorCommand: Sendable, Equatable {
 
     private static let flags: Set<String> = [
         "--listen", "--api-key", "--issuer", "--hmac-secret-file", "--port-file", "--certificate-file", "--key-file",
-        "--print-session", "--audience", "--alg",
+        "--print-session", "--audience", "--alg", "--ca-file",
     ]
 
     private mutating func set(_ name: String, _ value: String) throws(UsageError) {
@@ -98,6 +100,7 @@ package struct SimulatorCommand: Sendable, Equatable {
         case "--port-file": portFile = value
         case "--certificate-file": certificateFile = value
         case "--key-file": keyFile = value
+        case "--ca-file": authorityFile = value
         case "--print-session": action = .printSession(subject: value)
         case "--audience": audience.append(value)
         default: break

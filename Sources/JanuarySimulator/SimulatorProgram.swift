@@ -90,7 +90,16 @@ package enum SimulatorProgram {
         var order: JSONObject = ["sub": .string(subject), "aud": .array(command.audience.map(JSONValue.string))]
         if let issuer = command.issuer { order["iss"] = .string(issuer) }
         if let algorithm = command.algorithm { order["alg"] = .string(algorithm.rawValue) }
-        guard let answer = ControlClient.post("/control/session", order, to: command.listen) else {
+        var tls: TLSClientContext?
+        if let file = command.authorityFile {
+            let authority = try read(file)
+            do throws(TLSError) {
+                tls = try TLSClientContext(trust: .authorities(pem: authority))
+            } catch {
+                throw Failure(code: 66, message: "\(file): \(error.reason)")
+            }
+        }
+        guard let answer = ControlClient.post("/control/session", order, to: command.listen, tls: tls) else {
             throw Failure(code: 69, message: "no simulator answers at \(command.listen)")
         }
         guard answer.status == 201, let token = answer.object["token"]?.string else {

@@ -23,7 +23,7 @@ package struct MintedToken: Sendable, Equatable {
     package let request: Int
 }
 
-/// Every token minted, newest `capacity` of them.
+/// Every token minted, the newest `capacity` of them.
 ///
 /// Tokens are `ct-` and 43 letters and digits, so that one fits six words: a table of a million tokens does without a million strings.
 package struct TokenTable: Sendable {
@@ -73,26 +73,51 @@ package struct TokenTable: Sendable {
         }
     }
 
-    /// Serial numbers of one user's tokens, oldest first.
+    /// Serial numbers of one user's tokens, oldest first. Those of forgotten tokens are passed over and go with the next compaction.
     private struct UserTokens: Sendable {
-        var all: [Int] = []
+        var all = Serials()
         /// Not revoked; some may have expired.
-        var unrevoked: [Int] = []
+        var unrevoked = Serials()
 
         mutating func append(_ serial: Int) {
-            all.append(serial)
-            unrevoked.append(serial)
+            all.values.append(serial)
+            unrevoked.values.append(serial)
         }
+
+        mutating func forget(before base: Int) {
+            all.forget(before: base)
+            unrevoked.forget(before: base)
+        }
+    }
+
+    /// A queue in an array: what is gone at the front is cut off when it is more than half.
+    private struct Serials: Sendable {
+        var values: [Int] = []
+        private var start = 0
+
+        var live: ArraySlice<Int> { values[start...] }
+
+        mutating func forget(before base: Int) {
+            while start < values.count, values[start] < base { start += 1 }
+            if start > values.count / 2 {
+                values.removeFirst(start)
+                start = 0
+            }
+        }
+
+        mutating func popLast() -> Int? { values.count > start ? values.popLast() : nil }
     }
 
     static let tokenBytes = 46
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
 
-    /// More tokens than this: the older half is forgotten.
+    /// More tokens than this: the oldest is forgotten for each new one, also if it is live.
     private let capacity: Int
+    /// A ring: the token of serial number `n` lies at `n % capacity`.
     private var records: [Record] = []
-    /// Serial number of `records[0]`.
+    /// The oldest serial number that is still here.
     private var base = 0
+    private var nextSerial = 0
     private var byKey: [Key: Int] = [:]
     private var byUser: [UserKey: UserTokens] = [:]
     private var random: SplitMix
@@ -101,7 +126,7 @@ package struct TokenTable: Sendable {
     package private(set) var revokedCount = 0
 
     init(capacity: Int, seed: UInt64) {
-        self.capacity = max(2, capacity)
+        self.capacity = max(1, capacity)
         random = SplitMix(seed: seed)
     }
 
@@ -109,12 +134,14 @@ package struct TokenTable: Sendable {
     mutating func mint(
         user: String, scopes: ScopeSet, now: WallInstant, lifetime: Duration, request: Int
     ) -> [UInt8] {
-        if records.count >= capacity { forgetOlderHalf() }
         let bytes = newToken()
         guard let key = Key(bytes) else { return bytes }
-        let serial = base + records.count
-        records.append(
-            Record(key: key, user: user, scopes: scopes, issued: now, expires: now + lifetime, request: request, revoked: nil))
+        if nextSerial - base == capacity { forgetOldest() }
+        let serial = nextSerial
+        nextSerial += 1
+        let record = Record(
+            key: key, user: user, scopes: scopes, issued: now, expires: now + lifetime, request: request, revoked: nil)
+        if records.count < capacity { records.append(record) } else { records[serial % capacity] = record }
         byKey[key] = serial
         byUser[UserKey(user), default: UserTokens()].append(serial)
         mintedCount += 1
@@ -131,16 +158,16 @@ package struct TokenTable: Sendable {
         var stopped = 0
         var spared: [Int] = []
         while stopped < limit, let serial = tokens.unrevoked.popLast() {
-            let record = records[serial - base]
+            let record = self[serial]
             guard record.expires > now else { continue }
             if let sparing, record.issued + sparing >= now {
                 spared.append(serial)
                 continue
             }
-            records[serial - base].revoked = now
+            records[serial % capacity].revoked = now
             stopped += 1
         }
-        tokens.unrevoked.append(contentsOf: spared.reversed())
+        tokens.unrevoked.values.append(contentsOf: spared.reversed())
         byUser[UserKey(user)] = tokens
         revokedCount += stopped
         return stopped
@@ -150,7 +177,7 @@ package struct TokenTable: Sendable {
         of token: some Collection<UInt8>, now: WallInstant, settings: SimulatorSettings
     ) -> (state: TokenState, user: String, scopes: ScopeSet) {
         guard let key = Key(token), let serial = byKey[key] else { return (.unknown, "", ScopeSet([])) }
-        let record = records[serial - base]
+        let record = self[serial]
         return (Self.state(of: record, now: now, settings: settings), record.user, record.scopes)
     }
 
@@ -161,23 +188,25 @@ package struct TokenTable: Sendable {
     }
 
     package func tokens(of user: String) -> [MintedToken] {
-        (byUser[UserKey(user)]?.all ?? []).map { minted(records[$0 - base]) }
+        (byUser[UserKey(user)]?.all.live ?? []).map { minted(self[$0]) }
     }
 
     /// Tokens of `user` that January would accept now: one revoked a moment ago counts until the revocation takes effect.
     package func live(of user: String, now: WallInstant, settings: SimulatorSettings) -> [MintedToken] {
-        (byUser[UserKey(user)]?.all ?? []).map { records[$0 - base] }
+        (byUser[UserKey(user)]?.all.live ?? []).map { self[$0] }
             .filter { Self.state(of: $0, now: now, settings: settings) == .live }
             .map { minted($0) }
     }
 
     package func find(_ token: String) -> MintedToken? {
         guard let key = Key(token.utf8), let serial = byKey[key] else { return nil }
-        return minted(records[serial - base])
+        return minted(self[serial])
     }
 
     /// Every token still in the table, oldest first.
-    package func all() -> [MintedToken] { records.map { minted($0) } }
+    package func all() -> [MintedToken] { (base..<nextSerial).map { minted(self[$0]) } }
+
+    private subscript(serial: Int) -> Record { records[serial % capacity] }
 
     private func minted(_ record: Record) -> MintedToken {
         MintedToken(
@@ -199,16 +228,13 @@ package struct TokenTable: Sendable {
         return bytes
     }
 
-    private mutating func forgetOlderHalf() {
-        let dropped = records.count / 2
-        for record in records.prefix(dropped) { byKey[record.key] = nil }
-        records.removeFirst(dropped)
-        base += dropped
-        byUser = byUser.compactMapValues { tokens in
-            var kept = tokens
-            kept.all.removeAll { $0 < base }
-            kept.unrevoked.removeAll { $0 < base }
-            return kept.all.isEmpty ? nil : kept
-        }
+    private mutating func forgetOldest() {
+        let record = self[base]
+        base += 1
+        byKey[record.key] = nil
+        let user = UserKey(record.user)
+        guard var tokens = byUser.removeValue(forKey: user) else { return }
+        tokens.forget(before: base)
+        if !tokens.all.live.isEmpty { byUser[user] = tokens }
     }
 }

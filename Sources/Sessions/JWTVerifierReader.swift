@@ -26,22 +26,17 @@ struct JWTVerifierReader {
         let other: String? = if case .scalar(let text?, _)? = section.kind("type") { text } else { nil }
         if let other, Self.otherKinds.contains(other) {
             section.problem("type", "\(other) is not available in this version")
-            Self.ignoreKeys(of: section)
+            section.abandon()
             return nil
         }
         guard let kind = section.optionalChoice("type", as: Kind.self) else {
             // Says nothing where the getter has said already what is wrong.
             section.problem("type", "required: jwt or the name of an identity provider")
-            Self.ignoreKeys(of: section)
+            section.abandon()
             return nil
         }
         self.kind = kind
         name = names.name(of: section, type: kind.rawValue)
-    }
-
-    /// Without a type nobody knows which keys are right.
-    private static func ignoreKeys(of section: ConfigSection) {
-        for key in section.keys { _ = section.kind(key) }
     }
 
     func read() -> JWTVerifierConfig {

@@ -77,7 +77,7 @@ package struct SessionsConfig: Sendable, Equatable {
             section.problem("cookie", "sessions in cookies are not available in this version")
             return nil
         default:
-            for key in section.keys { _ = section.kind(key) }
+            section.abandon()
             item.problem(expected)
             return nil
         }

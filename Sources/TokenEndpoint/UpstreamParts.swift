@@ -6,7 +6,7 @@ import Sessions
 import TLS
 
 /// What outgoing requests of all loops share: names, connections, certificates.
-final class UpstreamParts: Sendable {
+package final class UpstreamParts: Sendable {
     let januaryCounters = HTTPClientCounters()
     private let resolver: Resolver
     private let januaryTLS: TLSClientContext
@@ -17,7 +17,7 @@ final class UpstreamParts: Sendable {
     private let keySetBudget = ConnectionBudget(limit: 32)
     private let januaryConfig: HTTPClientConfig
 
-    init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
+    package init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
         resolver = Resolver(time: time)
         januaryBudget = ConnectionBudget(limit: config.january.maxConnections)
         var client = HTTPClientConfig()
@@ -47,7 +47,8 @@ final class UpstreamParts: Sendable {
             counters: januaryCounters)
     }
 
-    func client(for authority: RemoteKeySetConfig.CertificateAuthority?, on loop: EventLoop) -> any HTTPExchange {
+    /// For key sets.
+    package func client(for authority: RemoteKeySetConfig.CertificateAuthority?, on loop: EventLoop) -> any HTTPExchange {
         let tls = authority.flatMap { keySetTLS[$0.path] } ?? systemTLS
         return HTTPClient(loop: loop, tls: tls, budget: keySetBudget, resolver: resolver)
     }

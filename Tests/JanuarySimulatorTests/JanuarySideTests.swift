@@ -1,5 +1,6 @@
 import Primitives
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import JanuarySimulator
@@ -462,8 +463,8 @@ extension Answer {
 
     // MARK: Bounds
 
-    @Test func theTableForgetsItsOlderHalfWhenItIsFull() {
-        var table = TokenTable(capacity: 10, seed: 7)
+    @Test func aFullTableForgetsItsOldestToken() {
+        var table = TokenTable(capacity: 6, seed: 7)
         let now = WallInstant(secondsSinceEpoch: 0)
         let tokens = (1...11).map {
             String(
@@ -478,6 +479,47 @@ extension Answer {
         #expect(table.tokens(of: "u1").map(\.request) == [7, 9, 11])
         #expect(table.revoke(user: "u1", now: now, limit: 2, sparing: nil) == 2)
         #expect(table.tokens(of: "u1").map { $0.revoked != nil } == [false, true, true])
+        #expect(table.revoke(user: "u1", now: now, limit: 500, sparing: nil) == 1)
+        #expect(table.revoke(user: "u1", now: now, limit: 500, sparing: nil) == 0)
+        #expect(table.revoke(user: "u0", now: now, limit: 500, sparing: nil) == 3)
+    }
+
+    /// Against a plain list of everything ever minted.
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func theTableAgreesWithAPlainListWhateverHappens(seed: UInt64) {
+        struct Known {
+            let token: String
+            let user: String
+            let expires: WallInstant
+            var isRevoked = false
+        }
+        var random = SeededRandom(seed: seed)
+        let capacity = 50
+        var table = TokenTable(capacity: capacity, seed: seed)
+        var list: [Known] = []
+        var now = WallInstant(secondsSinceEpoch: 0)
+        let settings = SimulatorSettings()
+        for step in 0..<800 {
+            now = now + .seconds(Int64.random(in: 0...20, using: &random))
+            let user = "u\(Int.random(in: 0..<5, using: &random))"
+            if Int.random(in: 0..<10, using: &random) < 8 {
+                let token = table.mint(
+                    user: user, scopes: ScopeSet([.foodsRead]), now: now, lifetime: .seconds(300), request: step)
+                list.append(Known(token: String(decoding: token, as: UTF8.self), user: user, expires: now + .seconds(300)))
+                if list.count > capacity { list.removeFirst() }
+            } else {
+                let limit = Int.random(in: 1...4, using: &random)
+                let live = list.indices.reversed().filter {
+                    list[$0].user == user && !list[$0].isRevoked && list[$0].expires > now
+                }
+                #expect(table.revoke(user: user, now: now, limit: limit, sparing: nil) == min(limit, live.count))
+                for index in live.prefix(limit) { list[index].isRevoked = true }
+            }
+            #expect(table.tokens(of: user).map(\.token) == list.filter { $0.user == user }.map(\.token))
+            #expect(
+                table.live(of: user, now: now, settings: settings).map(\.token)
+                    == list.filter { $0.user == user && !$0.isRevoked && $0.expires > now }.map(\.token))
+        }
     }
 
     @Test func endUsersAreToldApartByTheirBytes() {

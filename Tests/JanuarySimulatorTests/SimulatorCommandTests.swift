@@ -1,6 +1,8 @@
 import EventLoop
 import JanuarySimulator
+import Primitives
 import StrictJSON
+import TLS
 import TestSupport
 import Testing
 
@@ -20,13 +22,14 @@ import Testing
         expected.hmacSecretFile = "/s"
         expected.certificateFile = "/c"
         expected.keyFile = "/k"
+        expected.authorityFile = "/a"
         expected.action = .printSession(subject: "a=b")
         expected.audience = ["x", "y"]
         expected.algorithm = .rs256
         let command = try SimulatorCommand.parse([
             "--listen", "[::1]:0", "--api-key=sk-x", "--issuer", "https://idp.example", "--port-file", "/p", "--hmac-secret-file",
             "/s", "--certificate-file=/c", "--key-file", "/k", "--print-session=a=b", "--audience", "x", "--audience", "y",
-            "--alg", "RS256",
+            "--alg", "RS256", "--ca-file", "/a",
         ])
         #expect(command == expected)
         #expect(try SimulatorCommand.parse(["--help"]).action == .help)
@@ -49,6 +52,21 @@ import Testing
                 ControlClient.post("/control/session", ["sub": "user-1"], to: scenario.simulator.address))
             #expect(answer.status == 201)
             #expect(answer.object["token"]?.string?.split(separator: ".").count == 3)
+        }
+    }
+
+    @Test func theSimulatorSpeaksTLSWithAGivenCertificate() async throws {
+        let certificates = try TestCertificates.shared.get()
+        let identity = try certificates.issue("IP:127.0.0.1")
+        let server = try TLSServerContext(certificates: identity.certificate, privateKey: Secret(identity.privateKey))
+        let trusting = try TLSClientContext(trust: .authorities(pem: certificates.authority))
+        let other = try TLSClientContext(trust: .system)
+        try await Scenario.run({ $0.tls = server }) { scenario throws in
+            let address = scenario.simulator.address
+            let answer = try #require(ControlClient.send("GET", "/control/health", nil, to: address, tls: trusting))
+            #expect(answer.object["origin"]?.string == "https://\(address)")
+            #expect(ControlClient.send("GET", "/control/health", nil, to: address, tls: other) == nil)
+            #expect(ControlClient.send("GET", "/control/health", nil, to: address) == nil)
         }
     }
 }

@@ -102,7 +102,10 @@ struct SessionCredentialTests {
     }
 
     private static func oracle(_ value: String) -> Expected {
-        // The encoder keeps blanks at the ends of a value; a parser would have taken them off.
+        // Blanks around a value are no part of it (RFC 9110 section 5.5).
+        var value = value[...]
+        while let first = value.first, first == " " || first == "\t" { value.removeFirst() }
+        while let last = value.last, last == " " || last == "\t" { value.removeLast() }
         guard value.utf8.count >= 6, value.prefix(6).lowercased() == "bearer" else { return .refused(.noSession) }
         let rest = value.dropFirst(6)
         if rest.isEmpty { return .refused(.malformedCredential) }

@@ -45,14 +45,3 @@ final class TestFolder {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path + name)
     }
 }
-
-/// Public keys made outside, so that configuration tests need no key generation.
-enum PublicKeys {
-    static let p256 = """
-        -----BEGIN PUBLIC KEY-----
-        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9
-        q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
-        -----END PUBLIC KEY-----
-
-        """
-}

@@ -1,0 +1,58 @@
+# Two commands matter: `make run` and `make test`. Both install what is missing from Debian's packages first.
+
+SHELL := /bin/bash
+export SWIFT_BACKTRACE := enable=no
+RELEASE := .build/release
+STATIC := -c release --static-swift-stdlib
+
+.PHONY: help run test build release deps lint corpora sanitize bench schema long clean
+
+help:
+	@echo 'make run       build, start the endpoint (with the simulator unless JANUARY_API_KEY is set), mint one token, stay up'
+	@echo 'make test      build and run every test'
+	@echo 'make release   the two programs, statically linked to the Swift runtime: $(RELEASE)'
+	@echo 'make lint      formatting'
+	@echo 'make corpora   the shared HTTP and JWT corpora against the release binary (needs ../shared/corpora)'
+	@echo 'make sanitize  the tests under the address and the thread sanitizer'
+	@echo 'make bench     side by side with nginx'
+	@echo 'make schema    config/schema.json anew'
+	@echo 'make long      what takes hours'
+
+deps:
+	@scripts/install-dependencies build
+
+release: deps
+	swift build $(STATIC) --product january-token-endpoint
+	swift build $(STATIC) --product january-simulator
+
+run: release
+	@scripts/run
+
+build: deps
+	swift build --build-tests
+
+test: build
+	swift test --skip-build
+
+lint:
+	swift format lint -s -r Sources Tests Package.swift
+
+corpora: release
+	@scripts/corpora
+
+sanitize: deps
+	scripts/sanitize address
+	scripts/sanitize thread
+
+bench: release
+	@scripts/install-dependencies bench
+	bench/run
+
+schema: build
+	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
+
+long: corpora sanitize
+	bench/run --rounds 9
+
+clean:
+	rm -rf .build bench/out

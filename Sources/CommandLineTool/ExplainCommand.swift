@@ -1,0 +1,119 @@
+import EndUsers
+import Primitives
+import Sessions
+import TokenEndpoint
+
+/// `explain`: one app session through the steps of a mint, up to the request to January, with the same parts that the server uses.
+enum ExplainCommand {
+    /// A session has at most 16 KiB; more than this is not read.
+    private static let maxInputBytes = 64 * 1024
+
+    static func run(_ invocation: Invocation) -> ExitCode {
+        let console = invocation.console
+        let loaded = LoadedConfiguration(invocation)
+        guard let config = loaded.config else { return loaded.refuse(console) }
+        let trace = SessionTrace(showsClaimValues: invocation.options.has(.showClaims))
+        let finding: Finding
+        do throws(Finding) {
+            guard let input = console.readInput(maxBytes: maxInputBytes) else { throw .refused }
+            let credential = try ExplainedInput(input, places: config.sessions.from).credential(trace)
+            finding = explain(credential, config, trace)
+        } catch {
+            finding = error
+        }
+        if trace.lines.isEmpty { trace.record("found", .failed, "more than \(maxInputBytes) bytes, or not readable") }
+        report(finding, trace, loaded, config, console)
+        return finding.exitCode
+    }
+
+    enum Finding: Error, Sendable {
+        case accepted, refused, unknown
+
+        var exitCode: ExitCode {
+            switch self {
+            case .accepted: .ok
+            case .refused: .failed
+            case .unknown: .unknown
+            }
+        }
+    }
+
+    // MARK: The pipeline
+
+    private static func explain(_ credential: SessionCredential, _ config: RootConfig, _ trace: SessionTrace) -> Finding {
+        switch SessionLookUp(config).verify(credential, trace) {
+        case nil:
+            trace.record("key set", .failed, "cannot be looked at: no event loop or no TLS")
+            return .unknown
+        case .unavailable?: return .unknown
+        case .refused?: return .refused
+        case .accepted(let session)?: return explain(session, config, trace)
+        }
+    }
+
+    private static func explain(_ session: VerifiedSession, _ config: RootConfig, _ trace: SessionTrace) -> Finding {
+        guard session.personRule == .person else { return .refused }
+        let mapping = config.endUsers
+        let way = "\(mapping.from.description.debugDescription), transform \(mapping.transform.rawValue)"
+        do throws(EndUserError) {
+            let id = try mapping.map(claims: session.claims, subject: session.subject, namespace: session.namespace)
+            trace.record("end user", .ok, "from \(way)" + (trace.showsClaimValues ? ": \(id.text.debugDescription)" : ""))
+        } catch {
+            trace.record("end user", .failed, "\(error.code): \(error.reason), from \(way)")
+            return .refused
+        }
+        guard let grant = config.policy.decide(session.claims) else {
+            trace.record("features", .failed, "no_features: neither features nor a grant that holds gives any")
+            return .refused
+        }
+        trace.record("features", .ok, grant.features.joined(separator: ", "))
+        trace.record("scopes", .ok, grant.scopes.joined(separator: " "))
+        trace.record("ttl", .ok, "\(grant.ttlSeconds) s")
+        return .accepted
+    }
+
+    // MARK: The report
+
+    private static func report(
+        _ finding: Finding, _ trace: SessionTrace, _ loaded: LoadedConfiguration, _ config: RootConfig, _ console: any Console
+    ) {
+        for line in trace.lines { console.print(line.description) }
+        let reached = Set(trace.lines.map(\.step))
+        for step in ExplainedStep.allCases where !reached.contains(step.rawValue) {
+            console.print("\(step.rawValue): skipped: not reached")
+        }
+        switch finding {
+        case .accepted: return console.print("result: ok: accepted")
+        case .refused: console.print("result: failed: refused")
+        case .unknown: console.print("result: failed: could not find out")
+        }
+        // A step that fails ends the check, so the last failure is the one that counts: before it, a key set may have failed that was
+        // not needed, or a verifier that was not the only one. Where nobody can know, the first says what is missing.
+        let failures = trace.lines.filter { $0.outcome == .failed }
+        guard let failure = finding == .unknown ? failures.first : failures.last else { return }
+        console.print("first failing step: failed: \(failure.step): \(failure.text)")
+        if let line = ResponsibleLine(loaded, config, trace).text(for: failure.step) {
+            console.print("configuration: failed: \(line)")
+        }
+    }
+}
+
+/// The steps in their order. `claim` and `required claim` lines stand between them.
+enum ExplainedStep: String, CaseIterable {
+    case found, scheme, format, verifier
+    case critical = "crit"
+    case algorithm = "alg"
+    case type = "typ"
+    case keyID = "kid"
+    case signature
+    case issuer = "iss"
+    case audience = "aud"
+    case expiration = "exp"
+    case notBefore = "nbf"
+    case lifetime
+    case subject = "sub"
+    case binding = "cnf"
+    case person
+    case endUser = "end user"
+    case features, scopes, ttl
+}
