@@ -16,6 +16,7 @@ package enum CommandLineTool {
     /// What the process does from its first instruction to its last. Not isolated to the main actor: the closures that commands hand to
     /// queues and loops must not inherit an actor that never runs.
     package static func main() -> Int32 {
+        SystemConsole.occupyStandardDescriptors()
         let arguments = CommandLine.arguments.dropFirst()
         return run(Array(arguments), environment: FileBytes.processEnvironment(), console: SystemConsole()).rawValue
     }

@@ -16,6 +16,18 @@ package protocol Console: AnyObject {
 final class SystemConsole: Console {
     private(set) var hasFailed = false
 
+    /// A parent may have closed one of the three. The next descriptor that is opened would take its number, and the log would be written
+    /// to somebody's connection. What stands in its place cannot be written to, or read from.
+    static func occupyStandardDescriptors() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO {
+            var status = stat()
+            if fstat(descriptor, &status) != 0 {
+                // The lowest free number, so it is this one: those below are taken.
+                _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+            }
+        }
+    }
+
     func print(_ text: String) {
         if !write(text + "\n", to: STDOUT_FILENO) { hasFailed = true }
     }

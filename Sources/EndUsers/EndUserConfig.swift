@@ -62,7 +62,8 @@ extension EndUserMapping {
         checkVerifiers(section, transform, verifiers)
         section.finish()
         return EndUserMapping(
-            from: from, transform: transform, prefix: prefix, secret: secret, trustsUnverifiedEmail: trustsEmail)
+            from: from, isFromGiven: section.has("from"), transform: transform, prefix: prefix, secret: secret,
+            trustsUnverifiedEmail: trustsEmail)
     }
 
     private static func readFrom(_ section: ConfigSection, _ defaultFrom: String) -> ClaimSource {
@@ -71,11 +72,13 @@ extension EndUserMapping {
             section.invalid("from", "must be subject, the name of a claim, or a JSON pointer such as /user/id")
             return .subject
         }
-        if from.isUserWritable {
-            section.invalid("from", "people can set \(from.names[0]) for themselves, so anybody could be anybody")
-        } else if from.isOftenUserWritable {
+        switch from.writer {
+        case .person(let claim):
+            section.problem("from", "people can set \(claim) for themselves, so anybody could be anybody (got \"\(text)\")")
+        case .oftenPerson:
             section.warning(
                 "from", "at many identity providers people can set \(text) for themselves and so become somebody else")
+        case nil: break
         }
         return from
     }

@@ -12,6 +12,8 @@ package struct EndUserMapping: Sendable {
     }
 
     package let from: ClaimSource
+    /// `from` was given, so that no verifier's preset names another claim.
+    package let isFromGiven: Bool
     package let transform: Transform
     package let prefix: String
     package let trustsUnverifiedEmail: Bool
@@ -20,10 +22,11 @@ package struct EndUserMapping: Sendable {
 
     /// `secret`: for `hmac`, 32 bytes or more.
     package init(
-        from: ClaimSource = .subject, transform: Transform = .none, prefix: String = "", secret: Secret? = nil,
-        trustsUnverifiedEmail: Bool = false
+        from: ClaimSource = .subject, isFromGiven: Bool = true, transform: Transform = .none, prefix: String = "",
+        secret: Secret? = nil, trustsUnverifiedEmail: Bool = false
     ) {
         self.from = from
+        self.isFromGiven = isFromGiven
         self.transform = transform
         self.prefix = prefix
         self.trustsUnverifiedEmail = trustsUnverifiedEmail
@@ -37,9 +40,12 @@ package struct EndUserMapping: Sendable {
     /// * `subject`: as the verifier found it.
     /// * `namespace`: the verifier's; `nil` counts as empty, which only a single verifier may have.
     /// * `prefix`: the verifier's own, instead of this mapping's.
+    /// * `presetClaim`: the claim that names people in the verifier's preset (Okta: `uid`), where `from` is not given.
     package func map(
-        claims: JSONObject, subject: String?, namespace: String?, prefix: String? = nil
+        claims: JSONObject, subject: String?, namespace: String?, prefix: String? = nil,
+        presetClaim: String? = nil
     ) throws(EndUserError) -> EndUserID {
+        let from = isFromGiven ? self.from : presetClaim.flatMap(ClaimSource.init) ?? self.from
         guard let found = from.value(claims, subject: subject) else { throw .noEndUser(.missing) }
         let value = try text(found)
         if !trustsUnverifiedEmail, isEmail(from), !isVerified(from.sibling("email_verified", claims)) {

@@ -1,8 +1,7 @@
 import Primitives
 
-/// IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7): the only form that is written, and the only one read.
+/// IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7): the only form that is written. All three are read.
 package enum HTTPDate {
-    package static let byteCount = 29
     private static let days: StaticString = "ThuFriSatSunMonTueWed"
     private static let months: StaticString = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
@@ -30,25 +29,52 @@ package enum HTTPDate {
         output.append(contentsOf: [0x20, UInt8(ascii: "G"), UInt8(ascii: "M"), UInt8(ascii: "T")])
     }
 
-    /// `nil` for the obsolete forms, a day of the week that does not fit, and dates that do not exist. A leap second is the next one.
-    package static func parse(_ bytes: RawSpan) -> WallInstant? {
-        guard bytes.byteCount == byteCount,
-            let month = (0..<12).first(where: { equals(bytes, at: 8, months, $0) }),
-            let day = bytes.decimal(5..<7), let century = bytes.decimal(12..<14), let yearOfCentury = bytes.decimal(14..<16),
-            let hour = bytes.decimal(17..<19), let minute = bytes.decimal(20..<22), let second = bytes.decimal(23..<25),
-            hour < 24, minute < 60, second <= 60
-        else { return nil }
-        let count = daysSinceEpoch(year: century * 100 + yearOfCentury, month: month + 1, day: day)
-        let instant = WallInstant(secondsSinceEpoch: Int64(count * 86400 + hour * 3600 + minute * 60 + second))
-        // What is written again byte by byte was right in every byte, the seconds of a leap second apart.
-        var text: [UInt8] = []
-        append(WallInstant(secondsSinceEpoch: instant.secondsSinceEpoch - (second == 60 ? 1 : 0)), to: &text)
-        if second == 60 { text[23...24] = [UInt8(ascii: "6"), UInt8(ascii: "0")] }
-        return text == bytes.copy(0..<byteCount) ? instant : nil
+    /// All three forms that a recipient has to understand; the day name is not checked against the date.
+    ///
+    /// - Parameter now: the years around it give two-digit years their century.
+    package static func parse(_ text: String, now: WallInstant) -> WallInstant? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: true)
+        switch parts.count {
+        case 6 where parts[5] == "GMT" && parts[0].utf8.last == UInt8(ascii: ","):
+            // IMF-fixdate: Sun, 06 Nov 1994 08:49:37 GMT
+            return instant(year: number(parts[3], digits: 4), month: parts[2], day: number(parts[1], digits: 2), time: parts[4])
+        case 4 where parts[3] == "GMT" && parts[0].utf8.last == UInt8(ascii: ","):
+            // RFC 850: Sunday, 06-Nov-94 08:49:37 GMT
+            let date = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+            guard date.count == 3, let short = number(date[2], digits: 2) else { return nil }
+            return instant(year: fullYear(short, now), month: date[1], day: number(date[0], digits: 2), time: parts[2])
+        case 5:
+            // asctime: Sun Nov  6 08:49:37 1994
+            let day = number(parts[2], digits: parts[2].utf8.count == 1 ? 1 : 2)
+            return instant(year: number(parts[4], digits: 4), month: parts[1], day: day, time: parts[3])
+        default: return nil
+        }
     }
 
-    private static func equals(_ bytes: RawSpan, at offset: Int, _ names: StaticString, _ index: Int) -> Bool {
-        (0..<3).allSatisfy { bytes[at: offset + $0] == names.utf8Start[index * 3 + $0] }
+    /// More than 50 years ahead means the century before (RFC 9110 section 5.6.7).
+    private static func fullYear(_ short: Int, _ now: WallInstant) -> Int {
+        let thisYear = 1970 + Int(now.secondsSinceEpoch / 31_556_952)
+        let year = thisYear - thisYear % 100 + short
+        return year > thisYear + 50 ? year - 100 : year
+    }
+
+    private static func number(_ text: Substring, digits: Int) -> Int? {
+        text.utf8.count == digits ? ASCII.decimal(text.utf8) : nil
+    }
+
+    private static let monthNames = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    private static func instant(year: Int?, month: Substring, day: Int?, time: Substring) -> WallInstant? {
+        let clock = time.split(separator: ":", omittingEmptySubsequences: false).map { number($0, digits: 2) }
+        guard let year, let day, let month = monthNames.firstIndex(where: { $0 == month }), clock.count == 3,
+            let hour = clock[0], let minute = clock[1], let second = clock[2], (1...31).contains(day), hour < 24, minute < 60,
+            // 60: a leap second.
+            second <= 60
+        else { return nil }
+        let days = daysSinceEpoch(year: year, month: month + 1, day: day)
+        // A 30th of February has come out as a day in March.
+        guard civil(days).day == day else { return nil }
+        return WallInstant(secondsSinceEpoch: Int64(days * 86_400 + hour * 3_600 + minute * 60 + second))
     }
 
     private static func name(_ names: StaticString, _ index: Int, _ output: inout [UInt8]) {

@@ -1,38 +1,13 @@
 import StrictJSON
 
-/// A claim by its name, or by a JSON pointer (RFC 6901) when it starts with `/`.
-package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
-    package let text: String
-    private let pointer: JSONPointer?
-
-    /// `nil` for an empty text and for a pointer that is none.
-    package init?(_ text: String) {
-        guard !text.isEmpty else { return nil }
-        if text.utf8.first == UInt8(ascii: "/") {
-            guard let pointer = JSONPointer(text) else { return nil }
-            self.pointer = pointer
-        } else {
-            pointer = nil
-        }
-        self.text = text
-    }
-
-    package var description: String { text }
-
-    func value(in claims: JSONObject) -> JSONValue? {
-        if let pointer { claims[pointer] } else { claims[text] }
-    }
-
+extension ClaimPath {
     /// Why a condition on this claim may be in the hands of the person it judges; `nil` where nothing is known.
-    package var userWritable: String? {
-        let names = pointer?.tokens ?? [text]
-        if let first = names.first, ["user_metadata", "unsafe_metadata"].contains(first) {
-            return "people can set \(first) for themselves"
+    var userWritable: String? {
+        switch writer {
+        case .person(let claim): "people can set \(claim) for themselves"
+        case .oftenPerson(let claim): "at many identity providers people can set \(claim) for themselves"
+        case nil: nil
         }
-        if let name = names.first(where: { ["preferred_username", "upn", "nickname"].contains($0) || $0.hasPrefix("custom:") }) {
-            return "at many identity providers people can set \(name) for themselves"
-        }
-        return nil
     }
 }
 

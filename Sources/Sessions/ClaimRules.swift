@@ -1,45 +1,5 @@
 import StrictJSON
 
-/// Where a value is found in the claims: the name of a claim, or with a leading `/` a JSON pointer (RFC 6901) into them.
-package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
-    private enum Place: Sendable, Hashable {
-        case name(String)
-        case pointer(JSONPointer)
-    }
-    private let place: Place
-
-    /// `nil` where the text is empty or starts with `/` and is no JSON pointer.
-    package init?(_ text: String) {
-        if text.utf8.first == UInt8(ascii: "/") {
-            guard let pointer = JSONPointer(text) else { return nil }
-            place = .pointer(pointer)
-        } else if text.isEmpty {
-            return nil
-        } else {
-            place = .name(text)
-        }
-    }
-
-    private init(place: Place) { self.place = place }
-
-    /// The claim of this name, whatever characters are in it.
-    package static func claim(_ name: String) -> ClaimPath { ClaimPath(place: .name(name)) }
-
-    package func value(in claims: JSONObject) -> JSONValue? {
-        switch place {
-        case .name(let name): claims[name]
-        case .pointer(let pointer): JSONValue.object(claims)[pointer]
-        }
-    }
-
-    package var description: String {
-        switch place {
-        case .name(let name): name
-        case .pointer(let pointer): pointer.text
-        }
-    }
-}
-
 /// A claim that must have one of some values, compared by type and value. An array claim must contain one of them.
 package struct RequiredClaim: Sendable, Equatable {
     package var path: ClaimPath

@@ -139,7 +139,8 @@ struct JWTSessionVerifier: Sendable {
             verifierName: config.name, namespace: config.namespace, claims: claims.object, subject: claims.subject,
             sessionID: sessionID(in: claims.object), startedAt: startedAt(in: claims.object),
             expiresAt: claims.expiration.map(WallInstant.init(clampingSeconds:)),
-            personRule: personVerdict(on: claims.object, trace: trace), endUserClaim: config.endUserClaim)
+            personRule: personVerdict(on: claims.object, trace: trace), endUserClaim: config.endUserClaim,
+            endUserPrefix: config.endUserPrefix)
     }
 
     private func personVerdict(on claims: JSONObject, trace: SessionTrace?) -> PersonVerdict {

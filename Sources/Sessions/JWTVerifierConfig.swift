@@ -14,6 +14,8 @@ package struct JWTVerifierConfig: Sendable, Equatable {
     package var namespace: String?
     /// `namespace` was given, not taken from the issuer.
     package var hasExplicitNamespace = false
+    /// `prefix`: of its people's end-user IDs, instead of `end_user_id.prefix`.
+    package var endUserPrefix: String?
     package var keys: KeySourceConfig
     /// Issuers, audience, algorithms, `typ` and times.
     package var rules: JWTRules

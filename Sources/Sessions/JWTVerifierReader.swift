@@ -61,6 +61,7 @@ struct JWTVerifierReader {
                 types: types(), requiresSubject: requiresSubject(preset),
                 allowBoundTokens: section.boolean("allow_bound_tokens", default: false)))
         config.hasExplicitNamespace = section.has("namespace")
+        config.endUserPrefix = section.string("prefix")
         config.requiredClaims = (preset?.requiredClaims ?? []) + requiredClaims()
         config.sessionIDClaims = path("session_id_claim").map { [$0] } ?? JWTVerifierConfig.standardSessionIDClaims
         config.startedAt = startedAt(preset)

@@ -27,10 +27,13 @@ package struct VerifiedSession: Sendable {
     package var personRule: PersonVerdict
     /// The claim that names the person where the configuration does not say (Okta: `uid`); `nil`: the subject.
     package var endUserClaim: String?
+    /// The verifier's own prefix for end-user IDs; `nil`: the mapping's.
+    package var endUserPrefix: String?
 
     package init(
         verifierName: String, namespace: String?, claims: JSONObject, subject: String?, sessionID: String?,
-        startedAt: Double?, expiresAt: WallInstant?, personRule: PersonVerdict, endUserClaim: String? = nil
+        startedAt: Double?, expiresAt: WallInstant?, personRule: PersonVerdict, endUserClaim: String? = nil,
+        endUserPrefix: String? = nil
     ) {
         self.verifierName = verifierName
         self.namespace = namespace
@@ -41,6 +44,7 @@ package struct VerifiedSession: Sendable {
         self.expiresAt = expiresAt
         self.personRule = personRule
         self.endUserClaim = endUserClaim
+        self.endUserPrefix = endUserPrefix
     }
 }
 

@@ -118,7 +118,8 @@ final class MintHandler {
         guard let session else { return .refused(Problem(.internalError)) }
         do throws(EndUserError) {
             let endUserID = try generation.config.endUsers.map(
-                claims: session.claims, subject: session.subject, namespace: session.namespace)
+                claims: session.claims, subject: session.subject, namespace: session.namespace, prefix: session.endUserPrefix,
+                presetClaim: session.endUserClaim)
             self.endUserID = endUserID
             countMismatch(endUserID)
             return .next

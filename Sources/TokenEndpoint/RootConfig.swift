@@ -65,7 +65,11 @@ package struct RootConfig: Sendable {
                 sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
             do throws(EndUserError) {
                 return .mapped(
-                    try endUsers.map(claims: claims, subject: claims["sub"]?.string, namespace: verifier?.namespace).text)
+                    try endUsers.map(
+                        claims: claims, subject: claims["sub"]?.string, namespace: verifier?.namespace,
+                        prefix: verifier?.endUserPrefix,
+                        presetClaim: verifier?.endUserClaim
+                    ).text)
             } catch {
                 return .refused(code: error.code.description)
             }
@@ -131,6 +135,8 @@ package struct RootConfig: Sendable {
 
 extension EndUserMapping.Verifier {
     init(_ config: JWTVerifierConfig) {
-        self.init(name: config.name, namespace: config.namespace, hasExplicitNamespace: config.hasExplicitNamespace)
+        self.init(
+            name: config.name, namespace: config.namespace, hasExplicitNamespace: config.hasExplicitNamespace,
+            prefix: config.endUserPrefix)
     }
 }

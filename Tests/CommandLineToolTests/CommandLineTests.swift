@@ -47,7 +47,7 @@ struct Run {
         (["explain", "sk-secret"], "explain takes no argument; \(hint) explain"),
         (["help", "check", "config"], "help takes one argument; \(hint) help"),
         (["help", "serv"], "unknown command \"serv\"; did you mean serve?"),
-        (["sk-0123456789"], "unknown command; \(hint)"), ([""], "unknown command; \(hint)"),
+        (["sk-0123456789"], "unknown command; \(hint)"), ([""], "unknown command \"\"; \(hint)"),
         (["eyJhbGciOiJIUzI1NiJ9.e30.c2ln"], "unknown command; \(hint)"),
     ])
     func aSlipIsNamedAndNothingRuns(arguments: [String], message: String) {

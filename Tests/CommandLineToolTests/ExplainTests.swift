@@ -110,7 +110,7 @@ import Testing
             (token(["nbf": 4_000_000_000]), "nbf", ":5: sessions.verifiers[0].clock_skew_seconds"),
             (token(["cnf": [:]]), "cnf", ":5: sessions.verifiers[0].allow_bound_tokens"),
             (token(["azp": "other"]), "required claim azp", ":10: sessions.verifiers[0].required_claims"),
-            (token(["uid": nil]), "end user", ":11: end_user_id.from"),
+            (token(["uid": .null]), "end user", ":11: end_user_id.from"),
             (token(["uid": "a@b.example"]), "end user", ":11: end_user_id.from"),
             (token(["plan": "free"]), "features", ":1: features"),
         ]

@@ -185,7 +185,8 @@ private enum Only: String, CaseIterable { case only }
         #expect(
             reader.root.value("v")
                 == .array([
-                    true, "true", false, .null, .null, 8, "8", 1000, "010", "yes", "text", ["a": 1, "b c": ["x"]], -0.5, "null", ".5",
+                    true, "true", false, .null, .null, 8, "8", 1000, "010", "yes", "text", ["a": 1, "b c": ["x"]], -0.5, "null",
+                    ".5",
                 ]))
     }
 

@@ -124,6 +124,8 @@ import Testing
 
 /// RFC 9110 section 5.6.7.
 @Suite struct HTTPDateTests {
+    static let now = WallInstant(secondsSinceEpoch: 1_795_996_800)
+
     static let dates: [(Int64, String)] = [
         (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
         (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
@@ -137,7 +139,7 @@ import Testing
         var output: [UInt8] = []
         HTTPDate.append(WallInstant(secondsSinceEpoch: seconds), to: &output)
         #expect(text(output) == expected)
-        #expect(HTTPDate.parse(output.span.bytes) == WallInstant(secondsSinceEpoch: seconds))
+        #expect(HTTPDate.parse(text(output), now: Self.now) == WallInstant(secondsSinceEpoch: seconds))
     }
 
     @Test func everyDayIsReadAsItWasWritten() {
@@ -146,22 +148,21 @@ import Testing
             let instant = WallInstant(secondsSinceEpoch: Int64.random(in: -9_000_000_000...9_000_000_000, using: &random))
             var output: [UInt8] = []
             HTTPDate.append(instant, to: &output)
-            #expect(HTTPDate.parse(output.span.bytes) == instant, "\(text(output))")
+            #expect(HTTPDate.parse(text(output), now: Self.now) == instant, "\(text(output))")
         }
     }
 
     @Test(arguments: [
-        "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Mon, 06 Nov 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 08:49:37 UTC",
+        "", "Sun, 06 Nov 1994 08:49:37 UTC",
         "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT",
         "Wed, 30 Feb 2000 00:00:00 GMT",
         "Wed, 00 Mar 2000 00:00:00 GMT", "Sun, 06 nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:3x GMT",
     ])
-    func nothingElseIsADate(value: String) { #expect(HTTPDate.parse(Array(value.utf8).span.bytes) == nil) }
+    func nothingElseIsADate(value: String) { #expect(HTTPDate.parse(value, now: Self.now) == nil) }
 
     @Test func aLeapSecondIsTheNextOne() {
         #expect(
-            HTTPDate.parse(Array("Sat, 31 Dec 2016 23:59:60 GMT".utf8).span.bytes)
+            HTTPDate.parse("Sat, 31 Dec 2016 23:59:60 GMT", now: Self.now)
                 == WallInstant(secondsSinceEpoch: 1_483_228_800))
     }
 

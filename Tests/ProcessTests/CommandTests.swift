@@ -6,10 +6,12 @@ import Testing
 
 /// The commands that end by themselves, as the real program with its real streams. Their texts have tests of their own.
 @Suite(.serialized) struct CommandTests {
-    @Test(arguments: [
+    private static let commands: [(arguments: [String], code: Int32)] = [
         (["version"], 0), (["help"], 0), (["help", "serve"], 0), (["--help"], 0), (["serv"], 64), (["serve", "--port", "1"], 64),
         (["check", "--config", "/nonexistent"], 78), (["--config", "/nonexistent"], 78), (["doctor"], 64),
-    ])
+    ]
+
+    @Test(arguments: commands)
     func theExitCodeIsThatOfTheTable(arguments: [String], code: Int32) async throws {
         try await onOwnThread {
             let run = try Finished(arguments)
@@ -22,8 +24,10 @@ import Testing
 
     @Test func aResultThatCannotBeWrittenIsAFailure() async throws {
         try await onOwnThread {
-            #expect(try Finished(["version"], shell: "exec \"$@\" > /dev/full").code == 1)
-            #expect(try Finished(["version"], shell: "exec \"$@\" >&-").code == 1)
+            for output in ["> /dev/full", ">&-"] {
+                let run = try Finished(["version"], shell: "exec \"$@\" \(output)")
+                #expect(run.code == 1)
+            }
         }
     }
 
