@@ -35,8 +35,7 @@ struct BreakerScenarioTests {
                 #expect(answer.code == row.code, what)
             }
             #expect(fixture.mintsReceived == 1, what)
-            let open = try await fixture.metric(#"breaker_state{reason="\#(row.reason)"}"#)
-            #expect(open == 1, what)
+            try await fixture.awaitMetric(#"breaker_state{reason="\#(row.reason)"}"#, 1)
             await fixture.advance(by: .seconds(5))
             for user in 1...3 { _ = try await fixture.mint(try fixture.session("user-\(user)")) }
             #expect(fixture.mintsReceived == 2, what)

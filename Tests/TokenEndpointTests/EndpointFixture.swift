@@ -228,6 +228,17 @@ final class EndpointFixture: Sendable {
         try await eventually("ready") { (try? await get("/readyz"))?.status == 200 }
     }
 
+    /// The line of one request. It is written right behind the response, so it may come a moment later.
+    func requestLine(of answer: Answer) async throws -> JSONObject {
+        let id = try #require(answer.fields["x-request-id"])
+        var found: JSONObject?
+        try await eventually("a line for \(id)") {
+            found = logLines("request").last { $0["request_id"]?.string == id }
+            return found != nil
+        }
+        return try #require(found)
+    }
+
     /// Lines of the log as JSON objects.
     func logLines(_ message: String) -> [JSONObject] {
         logs.lines.compactMap { try? JSONValue.parse(Array($0.utf8).span.bytes) }.compactMap(\.object)

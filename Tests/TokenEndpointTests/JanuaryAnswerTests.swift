@@ -93,7 +93,8 @@ struct JanuaryAnswerTests {
             ),
         ] {
             fixture.simulator.addFault(FaultRule(.refused(status, code), on: .mint))
-            _ = try await fixture.mint(try fixture.session())
+            let answer = try await fixture.mint(try fixture.session())
+            _ = try await fixture.requestLine(of: answer)
             let line = try #require(fixture.logLines(message).last)
             #expect(line["january_code"]?.string == code)
             #expect(line["january_status"]?.number?.integer == Int64(status))
@@ -160,7 +161,7 @@ struct JanuaryAnswerTests {
             #expect(answer.code == "january_invalid_response", what)
             #expect(!answer.body.contains("ct-"), what)
             #expect(fixture.mintsReceived == index + 1, what)
-            let line = try #require(fixture.logLines("request").last)
+            let line = try await fixture.requestLine(of: answer)
             #expect(line["reason"]?.string == bad.reason, what)
             if bad.isSecurityEvent { securityEvents += 1 }
             await fixture.advance(by: .seconds(2))

@@ -86,7 +86,7 @@ struct LoadTests {
         #expect(tally.wrong == [])
         #expect(tally.minted == 200)
         #expect(fixture.mintsReceived == 200)
-        let owners = fixture.simulator.requests(of: .mint).compactMap { $0.json?["end_user_id"]?.string }
+        let owners = fixture.simulator.requests(of: .mint).compactMap { $0.json?.object?["end_user_id"]?.string }
         #expect(Set(owners).count == 200)
         let mismatches = try await fixture.metric("user_header_mismatch_total")
         #expect(mismatches == 0)

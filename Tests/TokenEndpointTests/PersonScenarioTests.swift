@@ -123,8 +123,8 @@ struct PersonScenarioTests {
                     #expect(answer.status == 403, what)
                     #expect(answer.code == row.expected, what)
                     #expect(fixture.mintsReceived == before, what)
-                    let level = fixture.logLines("request").last?["level"]?.string
-                    #expect(level == (row.expected == "invalid_end_user_id" ? "warning" : "info"), what)
+                    let line = try await fixture.requestLine(of: answer)
+                    #expect(line["level"]?.string == (row.expected == "invalid_end_user_id" ? "warning" : "info"), what)
                 }
             }
         }

@@ -122,7 +122,7 @@ struct RouteTests {
                 return String(decoding: try client.receiveAll(allowingReset: true), as: UTF8.self)
             }
             let what = Comment(rawValue: "\(status) \(request.prefix(120).debugDescription)")
-            #expect(text.components(separatedBy: "HTTP/1.1 ").count == 2, what)
+            #expect(text.components(separatedBy: "X-Request-Id: ").count == 2, what)
             let answer = try EndpointFixture.parse(text)
             #expect(answer.status == status, what)
             #expect(answer.code == code, what)
