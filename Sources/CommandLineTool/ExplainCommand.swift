@@ -56,7 +56,9 @@ enum ExplainCommand {
         let mapping = config.endUsers
         let way = "\(mapping.from.description.debugDescription), transform \(mapping.transform.rawValue)"
         do throws(EndUserError) {
-            let id = try mapping.map(claims: session.claims, subject: session.subject, namespace: session.namespace)
+            let id = try mapping.map(
+                claims: session.claims, subject: session.subject, namespace: session.namespace, prefix: session.endUserPrefix,
+                presetClaim: session.endUserClaim)
             trace.record("end user", .ok, "from \(way)" + (trace.showsClaimValues ? ": \(id.text.debugDescription)" : ""))
         } catch {
             trace.record("end user", .failed, "\(error.code): \(error.reason), from \(way)")

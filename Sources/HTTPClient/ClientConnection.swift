@@ -110,7 +110,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     }
 
     /// The time to open the connection is over.
-    override public func fire() {
+    override func fire() {
         switch phase {
         case .resolving: openingFailed(.dns)
         case .handshaking: openingFailed(.connectTimeout)

@@ -1,3 +1,4 @@
+import HTTPMessage
 import Primitives
 
 /// `Retry-After` as January may send it: seconds, a fraction allowed, or an HTTP-date (RFC 9110 section 10.2.3 has whole seconds).

@@ -9,9 +9,10 @@ import TLS
 package final class UpstreamParts: Sendable {
     let januaryCounters = HTTPClientCounters()
     private let resolver: Resolver
-    private let januaryTLS: TLSClientContext
+    private let januaryTLS: TLSClientContext?
     private let keySetTLS: [String: TLSClientContext]
-    private let systemTLS: TLSClientContext
+    /// Reading the system's certificates takes some 30 ms of the start: only where something will be checked against them.
+    private let systemTLS: TLSClientContext?
     private let januaryBudget: ConnectionBudget
     /// Key sets are few and small: a connection or two each.
     private let keySetBudget = ConnectionBudget(limit: 32)
@@ -25,7 +26,7 @@ package final class UpstreamParts: Sendable {
         client.pool.waitingCount = config.january.maxInFlight
         januaryConfig = client
         do throws(TLSError) {
-            systemTLS = try TLSClientContext(trust: .system)
+            systemTLS = Self.needsSystemStore(config) ? try TLSClientContext(trust: .system) : nil
             januaryTLS =
                 try config.january.caFile.map { file throws(TLSError) in
                     try TLSClientContext(trust: .authorities(pem: file.bytes))
@@ -38,6 +39,16 @@ package final class UpstreamParts: Sendable {
             keySetTLS = contexts
         } catch {
             throw .tls(error)
+        }
+    }
+
+    private static func needsSystemStore(_ config: RootConfig) -> Bool {
+        if config.january.origin.scheme == .https && config.january.caFile == nil { return true }
+        return config.sessions.verifiers.contains { verifier in
+            guard let remote = verifier.keys.remote, remote.certificateAuthority == nil else { return false }
+            if case .keySet(let url) = remote.location { return url.origin.scheme == .https }
+            // A discovery document may send us to another host.
+            return true
         }
     }
 
