@@ -198,8 +198,10 @@ struct SendOnceTests {
 
     // MARK: Clients that hang up
 
-    @Test(arguments: [false, true])
-    func aClientThatIsGoneBeforeSendingCostsNoMint(reset: Bool) async throws {
+    enum Leaving: CaseIterable { case reset, close, onlyFinishSending }
+
+    @Test(arguments: Leaving.allCases)
+    func aClientThatIsGoneBeforeSendingCostsNoMint(_ leaving: Leaving) async throws {
         let fixture = try await EndpointFixture(january: "max_connections: 1")
         fixture.simulator.addFault(FaultRule(.disrupted(.holdBeforeCommit), on: .mint))
         let session = try fixture.session("first")
@@ -208,8 +210,13 @@ struct SendOnceTests {
         var client: RawClient? = try fixture.connect()
         try client?.send(EndpointFixture.mintRequest(try fixture.session("second")))
         try await fixture.awaitMetric("in_flight", 2)
-        if reset { client?.reset() } else { client = nil }
-        if reset { try await fixture.awaitMetric("connections", 1) }
+        switch leaving {
+        case .reset:
+            client?.reset()
+            try await fixture.awaitMetric("connections", 1)
+        case .close: client = nil
+        case .onlyFinishSending: client?.finishSending()
+        }
         fixture.simulator.release()
         let answer = try await first
         #expect(answer.status == 201)
@@ -219,6 +226,15 @@ struct SendOnceTests {
             #"requests_total{route="token",method="POST",status="499",code="client_gone"}"#, 1)
         let undelivered = try await fixture.metric("undelivered_tokens_total")
         #expect(undelivered == 0)
+        // Nobody waits on that connection for ever, neither we nor a client that still reads.
+        if let client, leaving == .onlyFinishSending {
+            let bytes = try await onOwnThread { try client.receiveAll() }
+            let answer = try EndpointFixture.parse(String(decoding: bytes, as: UTF8.self))
+            #expect(answer.status == 499)
+            #expect(answer.fields["connection"] == "close")
+        }
+        client = nil
+        try await fixture.awaitMetric("connections", 0)
     }
 
     @Test(arguments: [false, true])
@@ -237,13 +253,16 @@ struct SendOnceTests {
         try await eventually("a line") { fixture.logLines("request").last?["undelivered"]?.bool == true }
     }
 
-    /// The end of sending that comes with the request is not a client that is gone.
+    /// Once January has the request, a client that only finished sending still gets its token.
     @Test
-    func aClientThatOnlyFinishedSendingGetsItsToken() async throws {
+    func aClientThatFinishedSendingGetsItsToken() async throws {
         let fixture = try await EndpointFixture()
+        fixture.simulator.addFault(FaultRule(.disrupted(.holdAfterCommit), on: .mint))
         let client = try fixture.connect()
         try client.send(EndpointFixture.mintRequest(try fixture.session()))
+        try await fixture.awaitMintsReceived(1)
         client.finishSending()
+        fixture.simulator.release()
         let bytes = try await onOwnThread { try client.receiveAll() }
         let answer = try EndpointFixture.parse(String(decoding: bytes, as: UTF8.self))
         #expect(answer.status == 201)
