@@ -105,7 +105,8 @@ let package = Package(
             "TokenEndpointTests",
             [
                 "TokenEndpoint", "JanuarySimulator", "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy",
-                "January", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives",
+                "January", "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Digests",
+                "Primitives",
             ]),
         tests(
             "CommandLineToolTests",

@@ -39,7 +39,7 @@ package final class TokenEndpoint: Sendable {
     package let managementAddress: SocketAddress?
     package let metrics: Metrics
     private let config: RootConfig
-    private let loops: [EventLoop]
+    let loops: [EventLoop]
     private let server: Server
     private let managementServer: Server?
     private let shared: SharedParts
