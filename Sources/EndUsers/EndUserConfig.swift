@@ -24,7 +24,7 @@ extension EndUserMapping {
     private static let minSecretBytes = 32
 
     private enum TransformName: String, CaseIterable {
-        case none, hmac, directory
+        case none, hmac
     }
 
     /// Reads the `end_user_id` section.
@@ -38,10 +38,6 @@ extension EndUserMapping {
         switch section.choice("transform", default: TransformName.none) {
         case .none: transform = .none
         case .hmac: transform = .hmac
-        case .directory:
-            section.problem("transform", "directory is not available in this version; use hmac or none")
-            section.finish()
-            return EndUserMapping()
         }
         let prefix = section.string("prefix", default: "") ?? ""
         checkPrefix(prefix, transform) { section.problem("prefix", $0) }

@@ -35,7 +35,7 @@ open class TimerNode {
 package final class LoopTimer: TimerNode {
     private let action: () -> Void
     package init(_ action: @escaping () -> Void) { self.action = action }
-    override public func fire() { action() }
+    override package func fire() { action() }
 }
 
 /// Hashed timing wheel: 4,096 slots of about 4.2 ms (one turn 17 s). Scheduling, cancelling and moving are O(1); what lies more than one

@@ -26,7 +26,7 @@ final class Exchange: TimerNode, Equatable {
         super.init()
     }
 
-    override public func fire() { client.deadlinePassed(self) }
+    override func fire() { client.deadlinePassed(self) }
 
     /// Until when it may wait for a connection.
     var waitsUntil: MonotonicInstant {

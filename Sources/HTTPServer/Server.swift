@@ -1,4 +1,3 @@
-import Dispatch
 import EventLoop
 import HTTPMessage
 import Primitives

@@ -304,7 +304,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     // MARK: Time
 
-    override public func fire() {
+    override func fire() {
         let now = server.loop.now
         if isFlushing {
             if stream.pendingWriteBytes == unwrittenBytes { return close(reset: true) }

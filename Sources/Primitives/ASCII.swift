@@ -5,21 +5,21 @@ package enum ASCII {
     package static let carriageReturn: UInt8 = 0x0D
     package static let space: UInt8 = 0x20
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func isDigit(_ byte: UInt8) -> Bool { byte &- 0x30 < 10 }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- 0x61 < 26 }
 
     /// `A`…`Z` become `a`…`z`, every other byte is kept.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func lowercased(_ byte: UInt8) -> UInt8 { byte &- 0x41 < 26 ? byte | 0x20 : byte }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func uppercased(_ byte: UInt8) -> UInt8 { byte &- 0x61 < 26 ? byte & 0xDF : byte }
 
     /// The value of one hexadecimal digit of either case.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func hexDigit(_ byte: UInt8) -> UInt8? {
         if isDigit(byte) { return byte &- 0x30 }
         let lower = byte | 0x20

@@ -55,24 +55,42 @@ package enum Base64 {
         return text
     }
 
+    /// Four characters at a time into three bytes; what is no character of the alphabet has a value of 0xFF, whose high bits show in
+    /// the sum of all that were seen.
     fileprivate static func decode(_ text: RawSpan, values: [UInt8]) -> [UInt8]? {
-        guard text.byteCount % 4 != 1 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.byteCount * 3 / 4)
-        var accumulator: UInt32 = 0
-        var bits = 0
-        for offset in text.byteOffsets {
-            let value = values[Int(text.unsafeLoad(fromByteOffset: offset, as: UInt8.self))]
-            guard value < 64 else { return nil }
-            accumulator = accumulator << 6 | UInt32(value)
-            bits += 6
-            if bits >= 8 {
-                bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: accumulator >> UInt32(bits)))
+        let rest = text.byteCount % 4
+        guard rest != 1 else { return nil }
+        var seen: UInt8 = 0
+        let bytes = text.withUnsafeBytes { text in
+            values.withUnsafeBufferPointer { values in
+                [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3 + max(0, rest - 1)) { bytes, count in
+                    var offset = 0
+                    while offset + 4 <= text.count {
+                        let first = values[Int(text[offset])]
+                        let second = values[Int(text[offset + 1])]
+                        let third = values[Int(text[offset + 2])]
+                        let fourth = values[Int(text[offset + 3])]
+                        seen |= first | second | third | fourth
+                        bytes[count] = first << 2 | second >> 4
+                        bytes[count + 1] = second << 4 | third >> 2
+                        bytes[count + 2] = third << 6 | fourth
+                        offset += 4
+                        count += 3
+                    }
+                    guard rest > 0 else { return }
+                    let first = values[Int(text[offset])]
+                    let second = values[Int(text[offset + 1])]
+                    let third = rest == 3 ? values[Int(text[offset + 2])] : 0
+                    seen |= first | second | third
+                    bytes[count] = first << 2 | second >> 4
+                    if rest == 3 { bytes[count + 1] = second << 4 | third >> 2 }
+                    count += rest - 1
+                    // Bits that no byte takes must be zero: one octet string, one text.
+                    if (rest == 2 ? second & 15 : third & 3) != 0 { seen = 0xFF }
+                }
             }
         }
-        guard accumulator & (1 << UInt32(bits) - 1) == 0 else { return nil }
-        return bytes
+        return seen & 0xC0 == 0 ? bytes : nil
     }
 }
 

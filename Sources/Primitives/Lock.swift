@@ -6,8 +6,8 @@ import Glibc
 /// correct programs.
 package final class Lock<State>: @unchecked Sendable {
     // Sendable: `state` is touched only between lock and unlock of `mutex`; both live at fixed addresses until `deinit`.
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private var state: State
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var state: State
 
     package init(_ state: sending State) {
         mutex = .allocate(capacity: 1)
@@ -22,6 +22,7 @@ package final class Lock<State>: @unchecked Sendable {
         mutex.deallocate()
     }
 
+    @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout sending State) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {

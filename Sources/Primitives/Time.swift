@@ -2,21 +2,26 @@
 package struct MonotonicInstant: Sendable, Hashable, Comparable {
     package var nanoseconds: Int64
 
+    @inlinable
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
     package static let distantFuture = MonotonicInstant(nanoseconds: .max)
 
+    @inlinable
     package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// Saturates instead of overflowing, so that no configured duration can trap.
+    @inlinable
     package static func + (instant: Self, duration: Duration) -> Self {
         instant.advanced(byNanoseconds: duration.wholeNanoseconds)
     }
 
+    @inlinable
     package static func - (left: Self, right: Self) -> Duration {
         .nanoseconds(left.nanoseconds.subtractingReportingOverflow(right.nanoseconds).partialValue)
     }
 
+    @inlinable
     package func advanced(byNanoseconds count: Int64) -> Self {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(count)
         return overflow ? .distantFuture : Self(nanoseconds: sum)
@@ -28,6 +33,7 @@ package struct WallInstant: Sendable, Hashable, Comparable {
     /// Nanoseconds since 1970-01-01T00:00:00Z; reaches to the year 2262.
     package var nanosecondsSinceEpoch: Int64
 
+    @inlinable
     package init(nanosecondsSinceEpoch: Int64) { self.nanosecondsSinceEpoch = nanosecondsSinceEpoch }
     package init(secondsSinceEpoch: Int64) {
         let (product, overflow) = secondsSinceEpoch.multipliedReportingOverflow(by: 1_000_000_000)
@@ -41,8 +47,10 @@ package struct WallInstant: Sendable, Hashable, Comparable {
     /// Exact to about a microsecond at today's dates.
     package var fractionalSeconds: Double { Double(nanosecondsSinceEpoch) / 1e9 }
 
+    @inlinable
     package static func < (left: Self, right: Self) -> Bool { left.nanosecondsSinceEpoch < right.nanosecondsSinceEpoch }
 
+    @inlinable
     package static func + (instant: Self, duration: Duration) -> Self {
         let (sum, overflow) = instant.nanosecondsSinceEpoch.addingReportingOverflow(duration.wholeNanoseconds)
         return Self(nanosecondsSinceEpoch: overflow ? .max : sum)
@@ -51,6 +59,7 @@ package struct WallInstant: Sendable, Hashable, Comparable {
 
 extension Duration {
     /// Rounded towards zero; saturates at about 292 years.
+    @inlinable
     package var wholeNanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)

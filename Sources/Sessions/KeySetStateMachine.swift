@@ -219,7 +219,10 @@ struct KeySetStateMachine: Sendable {
     private func verdict(on caller: Caller, now: MonotonicInstant) -> Answer {
         if let lastSuccess, hasKeys(at: now) {
             if lastSuccess.endedAt >= caller.arrived { return .unknownKey }
-            if let issuedAt = caller.issuedAt, lastSuccess.startedWall.fractionalSeconds >= issuedAt { return .unknownKey }
+            // `iat` is most often in whole seconds: a key made later within that second was not there yet when the load began.
+            if let issuedAt = caller.issuedAt, lastSuccess.startedWall.fractionalSeconds >= issuedAt.rounded(.down) + 1 {
+                return .unknownKey
+            }
         }
         return .unavailable(retryAfter: retryAfter(now: now))
     }

@@ -72,14 +72,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
 
 extension String {
     /// `==` on `String` is Unicode canonical equivalence; names and values in protocols are octets.
-    @inline(__always)
     package func hasSameBytes(as other: String) -> Bool {
-        utf8.count == other.utf8.count && (isSameSmallText(other) || utf8.elementsEqual(other.utf8))
-    }
-
-    /// The standard library compares two equal short strings by their bits; equality of bits is equality of bytes.
-    @inline(__always)
-    private func isSameSmallText(_ other: String) -> Bool {
-        utf8.count < 16 && unsafeBitCast(self, to: (UInt64, UInt64).self) == unsafeBitCast(other, to: (UInt64, UInt64).self)
+        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }
 }

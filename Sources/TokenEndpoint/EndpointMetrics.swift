@@ -32,6 +32,13 @@ final class EndpointMetrics: Sendable {
         metrics.counter("security_events_total", help: "Things that must not happen.", labels: [("kind", kind)])
     }
 
+    /// Fail-overs to the key of this slot.
+    func keySwitches(_ slot: KeySlot) -> Counter {
+        metrics.counter(
+            "api_key_switches_total", help: "January rejected the current key and accepted the other one.",
+            labels: [("slot", slot.rawValue)])
+    }
+
     func count(_ outcome: MintOutcome, loop: LoopEndpoint) {
         for attempt in [outcome.first, outcome.second] {
             guard let attempt else { continue }

@@ -212,9 +212,10 @@ final class MintHandler {
     }
 
     private func refuse(_ problem: Problem) {
-        if problem.code != .clientGone {
-            exchange.respond(loop.responder.problem(problem, januaryRequestID: answer?.requestID, id: requestID))
-        }
+        var response = loop.responder.problem(problem, januaryRequestID: answer?.requestID, id: requestID)
+        // A connection that is never answered would stay for ever; a client that only finished sending still reads.
+        if problem.code == .clientGone { response.closes = true }
+        exchange.respond(response)
         finish(status: problem.code.status, problem: problem, isUndelivered: false)
     }
 

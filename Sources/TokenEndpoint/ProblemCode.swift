@@ -29,7 +29,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case draining
     case januaryTimeout = "january_timeout"
     case managementUnauthorized = "management_unauthorized"
-    /// Never on the wire: the client had hung up before anything was sent to January.
+    /// The client had hung up, or at least finished sending, before anything was sent to January. Hardly ever read by anybody.
     case clientGone = "client_gone"
 
     package var status: Int {
@@ -94,7 +94,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .draining: "This server is shutting down. Try again."
         case .januaryTimeout: "January did not answer in time. Try again."
         case .managementUnauthorized: "Send a management token as Authorization: Bearer."
-        case .clientGone: "The client has hung up."
+        case .clientGone: "The connection was closed for sending before January was asked, so nothing was minted. Keep it open."
         }
     }
 }

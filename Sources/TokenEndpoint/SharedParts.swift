@@ -65,6 +65,7 @@ final class SharedParts: Sendable {
 
     /// The other key has worked where the current one was refused.
     func keySwitched(to slot: KeySlot) {
+        metrics.keySwitches(slot).add()
         log.write(
             .warning, "January rejects the current API key; the other one is in use now",
             [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)])

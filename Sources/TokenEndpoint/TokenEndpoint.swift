@@ -1,4 +1,3 @@
-import Dispatch
 import EventLoop
 import HTTPClient
 import HTTPMessage
@@ -40,7 +39,7 @@ package final class TokenEndpoint: Sendable {
     package let managementAddress: SocketAddress?
     package let metrics: Metrics
     private let config: RootConfig
-    private let loops: [EventLoop]
+    let loops: [EventLoop]
     private let server: Server
     private let managementServer: Server?
     private let shared: SharedParts
@@ -49,7 +48,6 @@ package final class TokenEndpoint: Sendable {
     private let log: Log
     private let time: any TimeSource
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
-    private let drainTimers = DispatchQueue(label: "january.drain")
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
     ///
@@ -173,7 +171,8 @@ package final class TokenEndpoint: Sendable {
     }
 
     private func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        drainTimers.asyncAfter(deadline: .now() + .nanoseconds(Int(delay.wholeNanoseconds)), execute: work)
+        let loop = loops[0]
+        loop.execute { loop.schedule(LoopTimer(work), after: delay) }
     }
 
     private func finish() {

@@ -68,8 +68,8 @@ private func withSecrets(_ body: (_ folder: String) throws -> Void) throws {
 
     @Test(arguments: [
         ("transform: hmac", "secret_file: required"),
-        ("transform: directory", "transform: directory is not available in this version; use hmac or none"),
-        ("transform: hash", "transform: must be one of none, hmac, directory (got \"hash\")"),
+        ("transform: directory", "transform: must be one of none, hmac (got \"directory\")"),
+        ("transform: hash", "transform: must be one of none, hmac (got \"hash\")"),
         ("from: \"\"", "from: must be subject, the name of a claim, or a JSON pointer such as /user/id (got \"\")"),
         ("from: /a~", "from: must be subject, the name of a claim, or a JSON pointer such as /user/id (got \"/a~\")"),
         (

@@ -2,6 +2,7 @@ import Foundation
 import JOSE
 import Primitives
 import StrictJSON
+import TestSupport
 import Testing
 
 /// Attack classes from the shared corpora, built into real tokens by their Python builder. Runs where the corpora and Python with the
@@ -9,7 +10,6 @@ import Testing
 @Suite struct JWTAttackTests {
     static let issuer = "https://issuer.example"
     static let audience = "my-api"
-    static let canBuild = JOSECorpusTests.isHere && (try? run(["-c", "import cryptography"])) == 0
 
     private static func run(_ arguments: [String]) throws -> Int32 {
         let process = Process()
@@ -22,13 +22,20 @@ import Testing
         return process.terminationStatus
     }
 
-    @Test(.enabled(if: canBuild, "the shared corpora or Python's cryptography are not here"))
-    func everyAttackIsRefusedAndEveryControlAccepted() throws {
+    @Test(
+        .enabled("the shared corpora or Python's cryptography are not here") {
+            guard JOSECorpusTests.isHere else { return false }
+            return try await onOwnThread { try run(["-c", "import cryptography"]) == 0 }
+        })
+    func everyAttackIsRefusedAndEveryControlAccepted() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
             "jwt-attacks-\(ProcessInfo.processInfo.globallyUniqueString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         let builder = try #require(JOSECorpusTests.folder).appendingPathComponent("jwt_build.py").path
-        let status = try Self.run([builder, "--iss", Self.issuer, "--aud", Self.audience, "--out", folder.path])
+        let path = folder.path
+        let status = try await onOwnThread {
+            try Self.run([builder, "--iss", Self.issuer, "--aud", Self.audience, "--out", path])
+        }
         try #require(status == 0)
         let verifier = SignatureVerifier()
         let now = WallInstant(secondsSinceEpoch: Int64(Date().timeIntervalSince1970))

@@ -95,7 +95,7 @@ private func check(_ text: String, _ id: String = "u1", _ terms: MintTerms = ter
             ("<html></html>", .notJSON), ("{}", .token), ("[]", .notAnObject), ("\"ct-abc\"", .notAnObject),
             ("null", .notAnObject),
             (good.replacing("}", with: ",}"), .notJSON), (good.replacing("abc", with: "a\nc"), .notJSON),
-            ("{\"x\":\(String(repeating: "[", count: 17))\(String(repeating: "]", count: 17))}", .notJSON),
+            ("{\"x\":\(String(repeating: "[", count: 33))\(String(repeating: "]", count: 33))}", .notJSON),
             (#"{"x":""# + String(repeating: "y", count: 65_536) + #""}"#, .notJSON),
         ] as [(String, MintAnswerProblem?)])
     func answerIsCheckedMemberByMember(text: String, expected: MintAnswerProblem?) {

@@ -1,8 +1,10 @@
 import Configuration
 import EventLoop
 import Foundation
+import JOSE
 import JanuarySimulator
 import Primitives
+import StrictJSON
 import Telemetry
 import TestSupport
 import Testing
@@ -11,6 +13,7 @@ import Testing
 
 /// The whole endpoint in this process, in front of a simulator, both on free ports of the loopback.
 final class EndpointFixture: Sendable {
+    let time: ShiftedTime
     let simulator: Simulator
     let endpoint: TokenEndpoint
     let logs: LogMemory
@@ -24,16 +27,23 @@ final class EndpointFixture: Sendable {
 
     /// - Parameters:
     ///   - january: lines of the section `january`, beside key and URL.
+    ///   - sessions: the list of verifiers; `ORIGIN` stands for the simulator's origin.
     ///   - more: further lines at the root of the configuration; sections named here replace the fixture's own.
+    ///   - files: beside the configuration, by name.
+    ///   - baseURL: of January, the simulator's when `nil`.
+    ///   - prepare: done to the simulator before the endpoint starts.
     init(
         january: String = "", sessions: String? = nil, more: String = "", grants: String = "features: [food_search]",
-        simulator configuration: Simulator.Configuration = .init(), secondKey: String? = nil
+        simulator configuration: Simulator.Configuration? = nil, secondKey: String? = nil, files: [String: String] = [:],
+        baseURL: String? = nil, prepare: (Simulator) -> Void = { _ in }
     ) async throws {
-        var configuration = configuration
+        var configuration = configuration ?? Self.quickSimulator
         configuration.sharedSecret = configuration.sharedSecret ?? Secret(Self.sessionSecret)
         configuration.issuer = configuration.issuer ?? Self.issuer
-        simulator = try Simulator(configuration)
+        time = ShiftedTime()
+        simulator = try Simulator(configuration, time: time)
         try simulator.start()
+        prepare(simulator)
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("endpoint-\(UUID().uuidString)")
         self.folder = folder
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -45,6 +55,7 @@ final class EndpointFixture: Sendable {
         try file("api_key", SimulatorSettings.developmentKey)
         if let secondKey { try file("next_key", secondKey) }
         try file("session_secret", Self.sessionSecret)
+        for (name, text) in files { try file(name, text) }
         let sessions =
             sessions ?? """
                     - type: jwt
@@ -53,34 +64,63 @@ final class EndpointFixture: Sendable {
                       hmac_secret_file: session_secret
                       algorithms: [HS256]
                 """
+        let defaults = Self.defaultSections.filter { !more.contains($0.key + ":") }.map { "\($0.key): \($0.value)" }
+            .joined(separator: "\n")
         let text = """
             listen: "127.0.0.1:0"
             management: { listen: "127.0.0.1:0" }
             january:
               api_key_file: api_key
-              base_url: \(simulator.origin)
+              base_url: \(baseURL ?? simulator.origin)
             \(secondKey == nil ? "" : "  next_api_key_file: next_key")
             \(january.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n"))
             sessions:
               verifiers:
             \(sessions)
             \(grants)
-            http: { loops: 2 }
-            drain: { delay_seconds: 0, timeout_seconds: 10 }
-            log: { requests: all }
+            \(defaults)
             \(more)
-            """
+            """.replacingOccurrences(of: "ORIGIN", with: simulator.origin)
         let reader = ConfigReader.parse(text, name: "test.yaml", folder: folder.path + "/")
         guard let config = RootConfig.read(reader) else {
             throw TimedOut(what: "configuration: \(reader.problems.map(\.description).joined(separator: "\n"))\n\(text)")
         }
         logs = LogMemory()
-        let log = Log(level: .debug, format: .json, time: SystemTime(), output: logs)
+        let log = Log(level: .debug, format: .json, time: time, output: logs)
         let ready = Promise<SystemError?>("endpoint")
-        endpoint = try TokenEndpoint(config: config, log: log, metrics: Metrics(), ready: { ready.fulfil($0) })
+        endpoint = try TokenEndpoint(config: config, log: log, metrics: Metrics(), time: time, ready: { ready.fulfil($0) })
         port = try #require(endpoint.publicAddress.port)
         managementPort = try #require(endpoint.managementAddress?.port)
         #expect(try await ready.value() == nil)
+    }
+
+    private static let defaultSections = [
+        "http": "{ loops: 2 }", "drain": "{ delay_seconds: 0, timeout_seconds: 60 }", "log": "{ requests: all }",
+    ]
+
+    /// Without asymmetric keys, which take their time to make.
+    static var quickSimulator: Simulator.Configuration {
+        var configuration = Simulator.Configuration()
+        configuration.algorithms = []
+        return configuration
+    }
+
+    static var simulatorWithKeys: Simulator.Configuration {
+        var configuration = Simulator.Configuration()
+        configuration.algorithms = [.es256]
+        return configuration
+    }
+
+    /// A verifier that loads the simulator's key set.
+    static func keySetVerifier(_ more: String = "") -> String {
+        """
+            - type: jwt
+              issuer: \(issuer)
+              audience: \(audience)
+              jwks_url: ORIGIN/idp/jwks.json
+              algorithms: [ES256]
+        \(more)
+        """
     }
 
     deinit {
@@ -99,13 +139,14 @@ final class EndpointFixture: Sendable {
         var code: String? { json["code"] as? String }
     }
 
-    func session(_ subject: String? = "user-1", claims: [String: String] = [:], expiresIn: Duration = .seconds(300)) throws
-        -> String
-    {
-        try simulator.session(
-            SessionOrder(
-                subject: subject, audience: [Self.audience], algorithm: .hs256, expiresIn: expiresIn,
-                claims: .init(claims.map { .init(name: $0.key, value: .string($0.value)) })))
+    func session(
+        _ subject: String? = "user-1", claims: JSONObject = [:], expiresIn: Duration = .seconds(3_600),
+        algorithm: JWSAlgorithm = .hs256, _ change: (inout SessionOrder) -> Void = { _ in }
+    ) throws -> String {
+        var order = SessionOrder(
+            subject: subject, audience: [Self.audience], algorithm: algorithm, expiresIn: expiresIn, claims: claims)
+        change(&order)
+        return try simulator.session(order)
     }
 
     func mint(_ session: String?, fields: [String] = []) async throws -> Answer {
@@ -139,10 +180,78 @@ final class EndpointFixture: Sendable {
             status: try #require(Int(lines[0].split(separator: " ")[1])), fields: fields, body: String(text[parts.upperBound...]))
     }
 
-    /// One sample of the metrics page, by its whole name with labels.
-    func metric(_ name: String) async throws -> Double? {
-        let page = try await get("/metrics").body
-        for line in page.split(separator: "\n") where line.hasPrefix(name + " ") { return Double(line.dropFirst(name.count + 1)) }
-        return nil
+    /// A connection that stays open over several requests.
+    func connect() throws -> RawClient { try RawClient(port: port, receiveTimeoutSeconds: 20) }
+
+    static func mintRequest(_ session: String?, fields: [String] = []) -> String {
+        let lines = ["POST /january/client-token HTTP/1.1", "Host: localhost"] + fields
+        let authorization = session.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        return lines.joined(separator: "\r\n") + "\r\n" + authorization + "\r\n"
     }
+
+    static func receive(_ client: RawClient) async throws -> Answer {
+        try parse(try await onOwnThread { try client.receiveResponses().joined() })
+    }
+
+    /// One sample of the metrics page, by its whole name with labels; 0 where there is none.
+    func metric(_ name: String) async throws -> Double {
+        let page = try await get("/metrics").body
+        for line in page.split(separator: "\n") where line.hasPrefix("january_endpoint_\(name) ") {
+            return Double(line.split(separator: " ").last ?? "") ?? -1
+        }
+        return 0
+    }
+
+    func awaitMetric(_ name: String, _ value: Double) async throws {
+        try await eventually("\(name) is \(value)") { (try? await metric(name)) == value }
+    }
+
+    // MARK: Time
+
+    /// Both clocks go on by `duration` without anybody waiting; timers that are due then have run when this returns.
+    func advance(by duration: Duration) async {
+        time.advance(by: duration)
+        for loop in endpoint.loops {
+            // A turn takes the new time before its mailbox and runs the timers behind it.
+            await loop.run {}
+            await loop.run {}
+        }
+    }
+
+    var mintsReceived: Int { simulator.counts(of: .mint).received }
+
+    func awaitMintsReceived(_ count: Int) async throws {
+        try await eventually("January got \(count) mints") { mintsReceived == count }
+    }
+
+    func awaitReady() async throws {
+        try await eventually("ready") { (try? await get("/readyz"))?.status == 200 }
+    }
+
+    /// The line of one request. It is written right behind the response, so it may come a moment later.
+    func requestLine(of answer: Answer) async throws -> JSONObject {
+        let id = try #require(answer.fields["x-request-id"])
+        var found: JSONObject?
+        try await eventually("a line for \(id)") {
+            found = logLines("request").last { $0["request_id"]?.string == id }
+            return found != nil
+        }
+        return try #require(found)
+    }
+
+    /// Lines of the log as JSON objects.
+    func logLines(_ message: String) -> [JSONObject] {
+        logs.lines.compactMap { try? JSONValue.parse(Array($0.utf8).span.bytes) }.compactMap(\.object)
+            .filter { $0["message"]?.string == message }
+    }
+}
+
+/// The system's clocks, moved on by hand.
+final class ShiftedTime: TimeSource {
+    private let system = SystemTime()
+    private let shift = Lock(Duration.zero)
+
+    func monotonic() -> MonotonicInstant { system.monotonic() + shift.withLock { $0 } }
+    func wall() -> WallInstant { system.wall() + shift.withLock { $0 } }
+    func advance(by duration: Duration) { shift.withLock { $0 += duration } }
 }
