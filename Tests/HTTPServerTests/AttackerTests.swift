@@ -178,8 +178,9 @@ struct AttackerTests {
         try await server.held.next()
         let kept = await server.held.inspect(on: server.loop) { $0.connection?.bufferedBytes ?? 0 }
         #expect(try #require(kept) <= EventLoop.readBufferBytes)
-        client.reset()
+        client.interrupt()
         _ = try? await sent
+        client.reset()
         try await server.endsBalanced()
     }
 

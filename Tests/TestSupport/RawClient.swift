@@ -23,15 +23,13 @@ package final class RawClient: Sendable {
                 connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard result == 0 else {
-            Glibc.close(fd)
-            throw Failure(what: "connect: \(String(cString: strerror(errno)))")
-        }
+        // `deinit` runs for what is thrown from here, too: closed a second time, the number could be somebody else's.
+        guard result == 0 else { throw Failure(what: "connect: \(String(cString: strerror(errno)))") }
     }
 
     private let isClosed = Lock(false)
 
-    deinit { if !isClosed.withLock({ $0 }) { Glibc.close(fd) } }
+    deinit { if fd >= 0, !isClosed.withLock({ $0 }) { Glibc.close(fd) } }
 
     package func send(_ text: String) throws { try send(Array(text.utf8)) }
 
@@ -106,7 +104,10 @@ package final class RawClient: Sendable {
 
     package func finishSending() { shutdown(fd, Int32(SHUT_WR)) }
 
-    /// Ends the connection with a reset.
+    /// Both directions are over: ends a call on another thread. The descriptor stays open until nobody uses it.
+    package func interrupt() { shutdown(fd, Int32(SHUT_RDWR)) }
+
+    /// Ends the connection with a reset. Not while another thread uses it.
     package func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
