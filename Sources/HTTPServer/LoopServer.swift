@@ -6,6 +6,8 @@ import Primitives
 final class LoopServer {
     let loop: EventLoop
     let config: ServerConfig
+    /// Of the configuration; counted out once, because every request needs it.
+    let idleNanoseconds: Int64
     let handler: any RequestHandler
     let counters: ServerCounters
     var table = ConnectionTable()
@@ -23,6 +25,7 @@ final class LoopServer {
     ) {
         self.loop = loop
         self.config = config
+        idleNanoseconds = config.idleTimeout.wholeNanoseconds
         self.handler = handler
         self.counters = counters
         self.makeTransport = makeTransport

@@ -3,15 +3,19 @@ import Primitives
 
 /// Puts a response on the wire: status-line, the handler's fields, `Date`, framing, `Connection`. One per loop.
 struct ResponseEncoder {
-    private var date = DateCache()
+    /// A buffer that had to grow over this is given back.
+    private static let keptBytes = 64 * 1024
 
-    mutating func encode(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool, wall: any TimeSource) -> [UInt8]
-    {
-        var bytes: [UInt8] = []
+    private var date = DateCache()
+    /// The last response: one buffer for the loop, because each response is written before the next one is made.
+    private(set) var bytes: [UInt8] = []
+
+    mutating func encode(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool, wall: WallInstant) {
+        if bytes.capacity > Self.keptBytes { bytes = [] } else { bytes.removeAll(keepingCapacity: true) }
         bytes.reserveCapacity(response.fields.count + response.content.count + 192)
         HeadEncoder.statusLine(response.status, to: &bytes)
         bytes.append(contentsOf: response.fields)
-        date.appendLine(wall.wall(), to: &bytes)
+        date.appendLine(wall, to: &bytes)
         // RFC 9110 section 8.6: no Content-Length with 204.
         if response.status != 204 { HeadEncoder.contentLength(response.content.count, to: &bytes) }
         if closes {
@@ -21,6 +25,5 @@ struct ResponseEncoder {
         }
         HeadEncoder.end(to: &bytes)
         if exchange?.head.method != .head && response.status != 204 { bytes.append(contentsOf: response.content) }
-        return bytes
     }
 }

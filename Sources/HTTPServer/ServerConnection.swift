@@ -268,7 +268,8 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     private func send(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool) -> Bool {
         exchange?.connection = nil
         self.exchange = nil
-        stream.write(server.encoder.encode(response, to: exchange, closes: closes, wall: server.loop.time))
+        server.encoder.encode(response, to: exchange, closes: closes, wall: server.loop.time.wall())
+        stream.write(server.encoder.bytes)
         guard !stream.isClosed else {
             close()
             return false
@@ -293,7 +294,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     private func responseIsOut() {
         guard machine.isLingering else {
-            return server.loop.schedule(self, at: server.loop.now + server.config.idleTimeout)
+            return server.loop.schedule(self, at: server.loop.now.advanced(byNanoseconds: server.idleNanoseconds))
         }
         if closesAtOnce || stream.isAtEnd { return close() }
         stream.shutdownWriting()
