@@ -97,7 +97,7 @@ let package = Package(
             "SessionsTests",
             ["Sessions", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),
         tests("HTTPClientTests", ["HTTPClient", "CZlib", "TLS", "EventLoop", "HTTPMessage", "Primitives"]),
-        tests("HTTPServerTests", ["HTTPServer", "Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
+        tests("HTTPServerTests", ["HTTPServer", "Configuration", "TLS", "EventLoop", "HTTPMessage", "Primitives"]),
         tests(
             "JanuarySimulatorTests",
             ["JanuarySimulator", "TLS", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Primitives"]),

@@ -31,6 +31,8 @@ package final class ByteStream: ReadinessHandler {
     private var mayHaveMore = false
     /// The peer has finished sending, perhaps behind bytes that were not read yet.
     package private(set) var peerEnded = false
+    /// The peer has finished sending, and everything it sent was delivered.
+    package private(set) var isAtEnd = false
     private var rereadIsDeferred = false
     /// While true nothing is read: the kernel's buffer, and with it the peer, has to wait.
     package private(set) var isPaused = false
@@ -82,7 +84,15 @@ package final class ByteStream: ReadinessHandler {
         if mayHaveMore { deferReading() }
     }
 
-    /// Finishes our side and keeps reading, so that the peer can take what was sent before it sees the end.
+    /// Reads even though no event asks for it: bytes behind an urgent one (RFC 9293 section 3.8.5) wait for a read without one.
+    package func readUnasked() {
+        guard state == .open else { return }
+        mayHaveMore = true
+        if !isPaused { deferReading() }
+    }
+
+    /// Finishes our side and keeps reading, so that the peer can take what was sent before it sees the end. Only with an empty write
+    /// queue.
     package func shutdownWriting() {
         guard state == .open else { return }
         transport?.shutdown()
@@ -99,7 +109,16 @@ package final class ByteStream: ReadinessHandler {
             var linger = linger(l_onoff: 1, l_linger: 0)
             _ = setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<linger>.size))
         }
-        if let registration { loop.unregister(registration, raw) }
+        if let registration { loop.unregister(registration, raw, closes: true) }
+        letGo()
+    }
+
+    package func loopStopped() {
+        state = .closed
+        letGo()
+    }
+
+    private func letGo() {
         registration = nil
         descriptor = nil
         delegate = nil
@@ -110,9 +129,23 @@ package final class ByteStream: ReadinessHandler {
     /// Whether the peer has sent or ended something that was not read yet: asked before an idle connection is used again.
     package func hasUnreadInput() -> Bool {
         if state == .closed || peerEnded || mayHaveMore { return true }
+        return peek() != .wouldBlock
+    }
+
+    /// Whether bytes of the peer were not read yet: a close would then be a reset, and could destroy what was sent last.
+    package func hasUnreadBytes() -> Bool {
+        if state == .closed || isAtEnd { return false }
+        if transport != nil { return true }
+        if case .bytes = peek() { return true }
+        return false
+    }
+
+    private func peek() -> IOResult {
         var byte: UInt8 = 0
         let count = System.retrying { recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
-        return count >= 0 || errno != EAGAIN
+        if count > 0 { return .bytes(count) }
+        if count == 0 { return .end }
+        return errno == EAGAIN ? .wouldBlock : .failed(StreamError(errno: errno))
     }
 
     // MARK: Events
@@ -122,7 +155,8 @@ package final class ByteStream: ReadinessHandler {
             advanceHandshake()
             guard state == .open else { return }
         }
-        if readiness.writable && !writeQueue.isEmpty { flush() }
+        // A transport may have to read before it can write.
+        if (readiness.writable || transport != nil) && !writeQueue.isEmpty { flush() }
         guard state == .open else { return }
         if readiness.readable || transport != nil {
             if readiness.ended { peerEnded = true }
@@ -139,9 +173,6 @@ package final class ByteStream: ReadinessHandler {
         case .done:
             state = .open
             delegate?.streamDidOpen(self)
-            if state == .open && !writeQueue.isEmpty { flush() }
-            mayHaveMore = true
-            deferReading()
         case .wait: break
         case .failed(let error): fail(error)
         }
@@ -184,7 +215,7 @@ package final class ByteStream: ReadinessHandler {
 
     private func readMore() {
         for _ in 0..<Self.maxReadsPerTurn {
-            guard state == .open, !isPaused, mayHaveMore else { return }
+            guard state == .open, !isPaused, mayHaveMore, !isAtEnd else { return }
             let buffer = loop.readBuffer
             switch transport?.read(into: buffer) ?? System.receive(raw, into: buffer) {
             case .bytes(let count):
@@ -198,6 +229,7 @@ package final class ByteStream: ReadinessHandler {
             case .end:
                 mayHaveMore = false
                 peerEnded = true
+                isAtEnd = true
                 delegate?.streamDidEnd(self)
                 return
             case .failed(let error):
@@ -215,7 +247,8 @@ package final class ByteStream: ReadinessHandler {
     private func fail(_ error: StreamError) {
         guard state != .closed else { return }
         let delegate = self.delegate
-        close(reset: true)
+        // Behind the transport's own last words, such as a TLS alert, a reset would overtake them.
+        if case .transport = error { close() } else { close(reset: true) }
         delegate?.stream(self, didFail: error)
     }
 }
@@ -243,7 +276,7 @@ package protocol ByteStreamDelegate: AnyObject {
     func streamDidOpen(_ stream: ByteStream)
     /// The bytes are the loop's buffer: valid during the call only.
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer)
-    /// The peer has finished sending; writing may still work.
+    /// The peer has finished sending; writing may still work. Told once.
     func streamDidEnd(_ stream: ByteStream)
     /// All that was written has gone to the kernel.
     func streamDidDrain(_ stream: ByteStream)

@@ -21,30 +21,37 @@ package final class EventLoop: @unchecked Sendable {
     private static let lingerMilliseconds: Int32 = 5
     /// Turns in one drain: other blocks on the queue (start, stop) run at the latest after this many.
     private static let maxTurns = 512
+    /// Timers fired in one turn: when thousands of connections time out at once, those that are served get their turns in between.
+    private static let maxTimersPerTurn = 256
     /// The scratch buffer that all streams of the loop read into.
     package static let readBufferBytes = 64 * 1024
 
     package let name: String
     package let time: any TimeSource
     private let queue: DispatchQueue
-    private let source: any DispatchSourceRead
-    private let state = Atomic<Int>(State.created)
+    private let life = Lock(Life.created)
+    private let isStopping = Atomic<Bool>(false)
     private let epoll: FileDescriptor
     private let wakeup: FileDescriptor
     private let alarm: FileDescriptor
-    private let mailbox = Lock<[@Sendable () -> Void]>([])
+    /// `nil` once the loop has stopped: what comes then is dropped.
+    private let mailbox = Lock<[@Sendable () -> Void]?>([])
     private let owner = Atomic<UInt>(0)
 
     // Touched on the loop only.
     /// The time at the start of this turn.
     package private(set) var now: MonotonicInstant
+    /// Counts the turns, and starts over: tells what happened in this one.
+    package private(set) var turn: UInt32 = 0
     let readBuffer: UnsafeMutableRawBufferPointer
     private let events: UnsafeMutablePointer<epoll_event>
     private var slots: [Slot] = []
     private var freeSlots: [UInt32] = []
     private var wheel: TimerWheel
     private var armedFor = MonotonicInstant.distantFuture
+    /// Timers whose time has come, from `nextDue` on not fired yet.
     private var dueTimers: [TimerNode] = []
+    private var nextDue = 0
     private var deferred: [() -> Void] = []
 
     private struct Slot {
@@ -52,10 +59,11 @@ package final class EventLoop: @unchecked Sendable {
         var generation: UInt32 = 0
     }
 
-    private enum State {
-        static let created = 0
-        static let running = 1
-        static let stopped = 2
+    private enum Life {
+        // The source is made at the start: Dispatch does not allow one that was never activated to go.
+        case created
+        case running(any DispatchSourceRead)
+        case stopped
     }
 
     private enum Token {
@@ -73,7 +81,6 @@ package final class EventLoop: @unchecked Sendable {
         alarm = FileDescriptor(
             adopting: try Self.check(
                 "timerfd_create", timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))))
-        source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
         now = time.monotonic()
         wheel = TimerWheel(now: now)
         readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 64)
@@ -84,11 +91,6 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     deinit {
-        // Dispatch does not allow an inactive source to go.
-        if state.load(ordering: .relaxed) == State.created {
-            source.activate()
-            source.cancel()
-        }
         readBuffer.deallocate()
         events.deallocate()
     }
@@ -102,42 +104,66 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Starts draining. The loop lives until ``stop(then:)``.
     package func start() {
-        guard state.compareExchange(expected: State.created, desired: State.running, ordering: .relaxed).exchanged else { return }
-        let handler: @Sendable () -> Void = { self.drain() }
-        source.setEventHandler(handler: handler)
-        source.activate()
+        life.withLock { life in
+            guard case .created = life else { return }
+            let source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
+            let handler: @Sendable () -> Void = { self.drain() }
+            source.setEventHandler(handler: handler)
+            source.activate()
+            life = .running(source)
+        }
     }
 
-    /// Ends the loop after the work that is under way; `then` runs when nothing of it runs any more. What is still registered is dropped
-    /// without a callback.
+    /// Ends the loop after the turn that is under way; `then` runs when nothing of it runs any more. What is still registered,
+    /// scheduled or in the mailbox is dropped without a callback, and its descriptors are closed.
     package func stop(then: @escaping @Sendable () -> Void = {}) {
-        guard state.compareExchange(expected: State.running, desired: State.stopped, ordering: .relaxed).exchanged else {
-            return then()
+        let source: (any DispatchSourceRead)? = life.withLock { life in
+            defer { life = .stopped }
+            if case .running(let source) = life { return source }
+            return nil
         }
+        isStopping.store(true, ordering: .relaxed)
+        guard let source else { return then() }
         let cancelled: @Sendable () -> Void = {
-            self.owner.store(UInt(bitPattern: Int(pthread_self())), ordering: .relaxed)
-            self.slots.removeAll()
-            self.deferred.removeAll()
-            self.wheel = TimerWheel(now: self.now)
-            self.owner.store(0, ordering: .relaxed)
+            self.dropEverything()
             then()
         }
         source.setCancelHandler(handler: cancelled)
         source.cancel()
     }
 
+    private func dropEverything() {
+        owner.store(UInt(bitPattern: Int(pthread_self())), ordering: .relaxed)
+        defer { owner.store(0, ordering: .relaxed) }
+        let mail = mailbox.withLock { $0.take() }
+        // Taken out first: what goes here may come back to the loop while it goes.
+        let handlers = slots.compactMap(\.handler)
+        slots = []
+        freeSlots = []
+        for handler in handlers { handler.loopStopped() }
+        let work = deferred
+        deferred = []
+        let due = dueTimers
+        dueTimers = []
+        nextDue = 0
+        let timers = wheel.removeAll()
+        withExtendedLifetime((mail, work, due, timers)) {}
+    }
+
     // MARK: From any thread
 
-    /// Runs `work` on the loop, in the order of the calls.
+    /// Runs `work` on the loop, in the order of the calls. Dropped once the loop has stopped.
     package func execute(_ work: @escaping @Sendable () -> Void) {
         let first = mailbox.withLock { box in
-            box.append(work)
-            return box.count == 1
+            box?.append(work)
+            return box?.count == 1
         }
-        if first {
-            var one: UInt64 = 1
-            _ = System.retrying { write(wakeup.raw, &one, 8) }
-        }
+        if first { wakeUp() }
+    }
+
+    private func wakeUp() {
+        var one: UInt64 = 1
+        _ = System.retrying { write(wakeup.raw, &one, 8) }
     }
 
     package var isCurrent: Bool { owner.load(ordering: .relaxed) == UInt(bitPattern: Int(pthread_self())) }
@@ -149,10 +175,12 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Runs `work` later in this turn, after the events that are already there: lets a busy connection give way to the others.
     package func deferWork(_ work: @escaping () -> Void) {
+        assert(isCurrent)
         deferred.append(work)
     }
 
     package func schedule(_ timer: TimerNode, at deadline: MonotonicInstant) {
+        assert(isCurrent)
         let wake = wheel.schedule(timer, at: deadline)
         if wake < armedFor { arm(wake) }
     }
@@ -171,14 +199,16 @@ package final class EventLoop: @unchecked Sendable {
         try add(fd, january_epoll_in | january_epoll_exclusive, handler)
     }
 
-    /// To be called before the descriptor is closed.
-    package func unregister(_ registration: Registration, _ fd: Int32) {
+    /// To be called before the descriptor is closed or given away.
+    /// - Parameter closes: it is closed right after this call, which takes it out of the epoll set by itself; should a copy in a
+    ///   process that is just being started keep it there for a moment, its events find no handler.
+    package func unregister(_ registration: Registration, _ fd: Int32, closes: Bool = false) {
         let index = Int(registration.index)
-        guard slots[index].generation == registration.generation, slots[index].handler != nil else { return }
+        guard index < slots.count, slots[index].generation == registration.generation, slots[index].handler != nil else { return }
         slots[index].handler = nil
         slots[index].generation &+= 1
         freeSlots.append(registration.index)
-        _ = january_epoll_control(epoll.raw, EPOLL_CTL_DEL, fd, 0, 0)
+        if !closes { _ = january_epoll_control(epoll.raw, EPOLL_CTL_DEL, fd, 0, 0) }
     }
 
     private func add(_ fd: Int32, _ interest: UInt32, _ handler: any ReadinessHandler) throws(SystemError) -> Registration {
@@ -207,9 +237,10 @@ package final class EventLoop: @unchecked Sendable {
         owner.store(UInt(bitPattern: Int(pthread_self())), ordering: .relaxed)
         defer { owner.store(0, ordering: .relaxed) }
         var timeout: Int32 = 0
-        for _ in 0..<Self.maxTurns {
+        for _ in 0..<Self.maxTurns where !isStopping.load(ordering: .relaxed) {
             let count = System.retrying { Int(epoll_wait(epoll.raw, events, Self.batch, timeout)) }
             now = time.monotonic()
+            turn &+= 1
             if count <= 0 {
                 precondition(count == 0, "epoll_wait: \(String(cString: strerror(errno)))")
                 if timeout != 0 { return }
@@ -217,9 +248,13 @@ package final class EventLoop: @unchecked Sendable {
             dispatch(count)
             runTimers()
             runDeferred()
-            timeout = deferred.isEmpty ? Self.lingerMilliseconds : 0
+            timeout = hasWork ? 0 : Self.lingerMilliseconds
         }
+        // Dispatch comes back only for an event, and work that was put off causes none.
+        if hasWork { wakeUp() }
     }
+
+    private var hasWork: Bool { !deferred.isEmpty || nextDue < dueTimers.count }
 
     private func dispatch(_ count: Int) {
         for index in 0..<count {
@@ -240,11 +275,10 @@ package final class EventLoop: @unchecked Sendable {
         var counter: UInt64 = 0
         _ = System.retrying { read(wakeup.raw, &counter, 8) }
         let work = mailbox.withLock { box in
-            let work = box
-            box.removeAll()
-            return work
+            defer { if box != nil { box = [] } }
+            return box
         }
-        for job in work { job() }
+        for job in work ?? [] { job() }
     }
 
     private func runDeferred() {
@@ -256,11 +290,18 @@ package final class EventLoop: @unchecked Sendable {
 
     private func runTimers() {
         wheel.takeDue(now: now, into: &dueTimers)
-        if !dueTimers.isEmpty {
-            let due = dueTimers
-            dueTimers.removeAll(keepingCapacity: true)
-            // One that was scheduled anew by an earlier one of this turn keeps its new time.
-            for timer in due where !timer.isScheduled { timer.fire() }
+        if nextDue < dueTimers.count {
+            let end = min(dueTimers.count, nextDue + Self.maxTimersPerTurn)
+            while nextDue < end {
+                let timer = dueTimers[nextDue]
+                nextDue += 1
+                // One that an earlier one of this turn has cancelled stays quiet, one that it has put off keeps its new time.
+                if timer.takeDue() { timer.fire() }
+            }
+            if nextDue == dueTimers.count {
+                dueTimers.removeAll(keepingCapacity: true)
+                nextDue = 0
+            }
         }
         if armedFor <= now {
             armedFor = .distantFuture
@@ -288,6 +329,12 @@ package final class EventLoop: @unchecked Sendable {
 /// Called on the loop when a registered descriptor may be read or written.
 package protocol ReadinessHandler: AnyObject {
     func ready(_ readiness: Readiness)
+    /// The loop has stopped and has forgotten the descriptor: whoever owns it closes it. No callbacks to others.
+    func loopStopped()
+}
+
+extension ReadinessHandler {
+    package func loopStopped() {}
 }
 
 package struct Readiness: Sendable {

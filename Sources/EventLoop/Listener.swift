@@ -23,6 +23,8 @@ package final class ListeningSocket: Sendable {
         guard result == 0, let address = SocketAddress(storage) else { throw SystemError("getsockname") }
         _ = fcntl(raw, F_SETFL, fcntl(raw, F_GETFL) | O_NONBLOCK)
         _ = fcntl(raw, F_SETFD, FD_CLOEXEC)
+        // Accepted connections inherit it (tcp(7) on Linux): no call for each. Responses are written whole, nothing is gained by waiting.
+        if address.ip != nil { System.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
         self.address = address
         self.descriptor = descriptor
     }
@@ -75,6 +77,8 @@ package final class ListeningSocket: Sendable {
 package final class Acceptor: ReadinessHandler {
     /// Connections taken in one turn, so that a flood of them does not starve those that are open.
     private static let maxPerTurn = 64
+    /// Connections taken from the queue when the acceptor stops: as many as a queue holds, not as many as a flood can bring.
+    private static let maxAtStop = 4096
     /// The pause when descriptors or memory have run out: nothing spins, and what is open is served.
     private static let pause: Duration = .milliseconds(100)
 
@@ -82,20 +86,25 @@ package final class Acceptor: ReadinessHandler {
     private let socket: ListeningSocket
     private let accepted: (consuming FileDescriptor, SocketAddress) -> Void
     private let exhausted: (SystemError) -> Void
+    private let makeRoom: () -> Bool
     private var registration: Registration?
     private var isStopped = false
+    private var mayMakeRoom = true
     private lazy var resumeTimer = LoopTimer { [weak self] in self?.resume() }
 
     /// - Parameters:
     ///   - accepted: gets the connection (non-blocking, close-on-exec, `TCP_NODELAY`) and the address of its peer.
-    ///   - exhausted: accepting pauses for 100 ms, because descriptors or memory ran out.
+    ///   - exhausted: descriptors or memory ran out, and accepting pauses for 100 ms.
+    ///   - makeRoom: asked before that, once for one connection: closes another one in its favour, or answers false.
     package init(
         loop: EventLoop, socket: ListeningSocket, exhausted: @escaping (SystemError) -> Void,
+        makeRoom: @escaping () -> Bool = { false },
         accepted: @escaping (consuming FileDescriptor, SocketAddress) -> Void
     ) {
         self.loop = loop
         self.socket = socket
         self.exhausted = exhausted
+        self.makeRoom = makeRoom
         self.accepted = accepted
     }
 
@@ -105,7 +114,7 @@ package final class Acceptor: ReadinessHandler {
 
     /// Accepts nothing more; with `drainQueue` what waits in the kernel's queue is taken first, so that no connection is reset.
     package func stop(drainQueue: Bool) {
-        if drainQueue { while acceptOne() {} }
+        if drainQueue { for _ in 0..<Self.maxAtStop where !acceptOne() { break } }
         isStopped = true
         pauseAccepting()
         loop.cancel(resumeTimer)
@@ -113,6 +122,11 @@ package final class Acceptor: ReadinessHandler {
 
     package func ready(_ readiness: Readiness) {
         for _ in 0..<Self.maxPerTurn where !acceptOne() { return }
+    }
+
+    package func loopStopped() {
+        isStopped = true
+        registration = nil
     }
 
     /// - Returns: whether there may be another one.
@@ -129,23 +143,29 @@ package final class Acceptor: ReadinessHandler {
         }
         guard raw < 0 else {
             let descriptor = FileDescriptor(adopting: Int32(raw))
+            mayMakeRoom = true
             guard let peer = SocketAddress(storage) else { return true }
-            if peer.ip != nil { System.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
             accepted(descriptor, peer)
             return true
         }
         switch errno {
         case EAGAIN: return false
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+        case ECONNABORTED, EPERM, EPROTO, ENOPROTOOPT, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH, ENONET, EOPNOTSUPP,
+            ETIMEDOUT:
+            // This connection was gone before we took it, or a firewall forbade it (accept(2)): the next one may be better.
+            return true
+        default:
+            System.stopOnOurBug("accept4")
             let error = SystemError("accept4")
+            // Only our own limit is cured by closing something of ours.
+            if error.number == EMFILE && mayMakeRoom {
+                mayMakeRoom = false
+                if makeRoom() { return true }
+            }
             pauseAccepting()
             loop.schedule(resumeTimer, after: Self.pause)
             exhausted(error)
             return false
-        default:
-            // The connection was gone before we took it (ECONNABORTED and the network's own errors, accept(2)).
-            System.stopOnOurBug("accept4")
-            return true
         }
     }
 

@@ -6,14 +6,26 @@ open class TimerNode {
     // `open`, the only public thing here: a package class cannot be inherited from in another target.
     /// When it is to fire; read by the wheel when its slot comes up, so that a later deadline needs no relinking.
     fileprivate var deadline = MonotonicInstant.distantFuture
-    fileprivate var slotTick: Int64 = -1
+    /// The tick of its slot, or one of the two marks below.
+    fileprivate var slotTick = TimerNode.free
     fileprivate var next: TimerNode?
     // Weak in meaning: the neighbour that owns this node through `next` lives at least as long as the link.
     fileprivate unowned(unsafe) var previous: TimerNode?
 
     public init() {}
 
+    fileprivate static let free: Int64 = -1
+    /// Taken out of the wheel and about to be fired.
+    fileprivate static let due: Int64 = -2
+
     package final var isScheduled: Bool { slotTick >= 0 }
+
+    /// - Returns: whether it is still to be fired: not when it was cancelled or scheduled anew since its time came.
+    final func takeDue() -> Bool {
+        guard slotTick == TimerNode.due else { return false }
+        slotTick = TimerNode.free
+        return true
+    }
 
     /// Called on the loop, never before the deadline. The node is no longer scheduled then.
     open func fire() {}
@@ -60,9 +72,22 @@ struct TimerWheel {
 
     mutating func cancel(_ node: TimerNode) {
         if node.isScheduled { unlink(node) }
+        node.slotTick = TimerNode.free
     }
 
-    /// Takes out what is due.
+    /// Takes everything out, one by one: a chain that goes at once would go as deep into the stack as it is long.
+    mutating func removeAll() -> [TimerNode] {
+        var nodes: [TimerNode] = []
+        for slot in slots.indices {
+            while let node = slots[slot] {
+                unlink(node)
+                nodes.append(node)
+            }
+        }
+        return nodes
+    }
+
+    /// Takes out what is due. What is taken is to be fired if its ``TimerNode/takeDue()`` says so.
     mutating func takeDue(now: MonotonicInstant, into due: inout [TimerNode]) {
         let current = now.nanoseconds >> Self.tickShift
         guard current > doneTick else { return }
@@ -78,6 +103,7 @@ struct TimerWheel {
                 if candidate.slotTick <= current {
                     unlink(candidate)
                     if candidate.deadline <= now {
+                        candidate.slotTick = TimerNode.due
                         due.append(candidate)
                     } else {
                         link(candidate, self.tick(of: candidate.deadline))
@@ -129,7 +155,7 @@ struct TimerWheel {
         }
         node.next = nil
         node.previous = nil
-        node.slotTick = -1
+        node.slotTick = TimerNode.free
         count -= 1
     }
 }

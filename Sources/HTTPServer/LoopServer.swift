@@ -33,19 +33,26 @@ final class LoopServer {
         let acceptor = Acceptor(
             loop: loop, socket: socket,
             exhausted: { [weak self] _ in self?.counters.refusedForDescriptors.add(1) },
+            makeRoom: { [weak self] in self?.closeLongestWaiting() ?? false },
             accepted: { [weak self] descriptor, peer in self?.accept(descriptor, peer) })
         try acceptor.start()
         acceptors.append(acceptor)
     }
 
     private func accept(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) {
-        if counters.open.load() >= config.maxConnections && !makeRoom() {
+        let excess = counters.open.load() - config.maxConnections
+        if excess >= 0 && !makeRoom(excess: excess) {
             counters.refusedForMaxConnections.add(1)
             return  // The descriptor goes here, and with it the connection.
         }
+        var transport: (any StreamTransport)?
+        if let makeTransport {
+            // Never without it: nobody may talk in the clear to a listener that encrypts.
+            guard let made = makeTransport(descriptor.raw) else { return counters.refusedForDescriptors.add(1) }
+            transport = made
+        }
         counters.accepted.add(1)
         counters.open.add(1)
-        let transport = makeTransport?(descriptor.raw)
         let stream = ByteStream(loop: loop, descriptor: descriptor, transport: transport)
         let connection = ServerConnection(stream: stream, peer: peer, server: self)
         do throws(SystemError) {
@@ -55,20 +62,29 @@ final class LoopServer {
         }
     }
 
+    /// How far the bound may be exceeded until other loops have closed what they were asked to.
+    private static let maxExcess = 16
+
     /// Closes the connection that has waited longest for a complete head. Only if every one is being served does the new one go.
-    private func makeRoom() -> Bool {
-        closeLongestWaiting() || (counters.waiting.load() > 0 && makeRoomElsewhere())
+    private func makeRoom(excess: Int) -> Bool {
+        if closeLongestWaiting() { return true }
+        return excess < Self.maxExcess && counters.waiting.load() > table.waitingCount && makeRoomElsewhere()
     }
 
     func closeLongestWaiting() -> Bool {
-        guard let victim = table.longestWaiting else { return false }
+        guard let victim = table.longestWaiting(turn: loop.turn) else { return false }
         counters.closedForRoom.add(1)
         victim.close()
         return true
     }
 
     func startWaiting(_ slot: Int32) {
-        if table.startWaiting(slot) { counters.waiting.add(1) }
+        if table.startWaiting(slot, turn: loop.turn) { counters.waiting.add(1) }
+    }
+
+    /// It has its last response: the first to go when room is needed.
+    func startLingering(_ slot: Int32) {
+        if table.startWaiting(slot, turn: loop.turn, first: true) { counters.waiting.add(1) }
     }
 
     func stopWaiting(_ slot: Int32) {
@@ -107,4 +123,5 @@ final class LoopServer {
     }
 }
 
+/// Makes the transport of an accepted connection; `nil` when that fails, and the connection is closed.
 package typealias TransportFactory = @Sendable (_ descriptor: Int32) -> (any StreamTransport)?

@@ -54,7 +54,8 @@ package final class ServerExchange {
     package internal(set) var content: [UInt8] = []
     var keepsContent = false
     var pendingAnswer: ServerResponse?
-    private weak var connection: ServerConnection?
+    /// Cut when the response is given or the connection is closed, whichever comes first: until then both hold each other.
+    var connection: ServerConnection?
     /// The end of the peer's sending that came before the request was handed on is a half-close: the client still reads.
     var endedBeforeDispatch = false
 

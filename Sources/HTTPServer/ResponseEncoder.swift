@@ -5,7 +5,8 @@ import Primitives
 struct ResponseEncoder {
     private var date = DateCache()
 
-    mutating func encode(_ response: ServerResponse, to head: RequestHead?, closes: Bool, wall: any TimeSource) -> [UInt8] {
+    mutating func encode(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool, wall: any TimeSource) -> [UInt8]
+    {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(response.fields.count + response.content.count + 192)
         HeadEncoder.statusLine(response.status, to: &bytes)
@@ -15,13 +16,11 @@ struct ResponseEncoder {
         if response.status != 204 { HeadEncoder.contentLength(response.content.count, to: &bytes) }
         if closes {
             HeadEncoder.connectionClose(to: &bytes)
-        } else if let head, head.version == .http10 {
-            bytes.append(contentsOf: Self.keepAlive)
+        } else if exchange?.head.version == .http10 {
+            HeadEncoder.connectionKeepAlive(to: &bytes)
         }
         HeadEncoder.end(to: &bytes)
-        if head?.method != .head && response.status != 204 { bytes.append(contentsOf: response.content) }
+        if exchange?.head.method != .head && response.status != 204 { bytes.append(contentsOf: response.content) }
         return bytes
     }
-
-    private static let keepAlive = Array("Connection: keep-alive\r\n".utf8)
 }

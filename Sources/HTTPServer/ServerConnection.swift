@@ -3,34 +3,45 @@ import HTTPMessage
 import Primitives
 
 /// One connection of a client: the shell around ``ConnectionStateMachine``. It is its own timer.
+///
+/// While a request is served and while a response waits for the peer to take it, nothing is read: what is kept of requests behind it is
+/// at most the rest of the one read that brought it.
 final class ServerConnection: TimerNode, ByteStreamDelegate {
     /// After the last response the rest of what the peer sends is thrown away for so long, so that a reset does not destroy the
     /// response on its way (RFC 9112 section 9.6).
     private static let lingerTimeout: Duration = .seconds(2)
+    /// For a request that arrives in the instant in which the connection is closed for being idle.
+    private static let grace: Duration = .milliseconds(100)
+    /// Pipelined requests served before other connections get their turn.
+    private static let maxRequestsPerTurn = 16
 
     let stream: ByteStream
     private let server: LoopServer
     private let peer: SocketAddress
-    private var machine: ConnectionStateMachine
-    private var slot: Int32 = -1
-    /// What was received and not consumed: an incomplete head, or requests behind the one being served.
+    private var machine = ConnectionStateMachine()
+    /// What was received and not consumed: an incomplete head, or requests behind the one being served; from `inputStart` on.
     private var input: [UInt8] = []
+    private var inputStart = 0
     private var exchange: ServerExchange?
+    private var slot: Int32 = -1
     /// Behind the last response nothing more is expected: no need to linger.
     private var closesAtOnce = false
     private var isProcessing = false
     private var isFirstRequest = true
     private var isFlushing = false
-    /// Content: when all of it must be there. Flushing: how much was still to be written when the timer was set.
+    /// There is input to go on with later in this turn.
+    private var hasYielded = false
+    private var isInGrace = false
+    /// Content: when all of it must be there, and when some of it came last.
     private var contentDeadline = MonotonicInstant.distantFuture
     private var lastProgress = MonotonicInstant.distantFuture
+    /// Flushing: how much was still to be written when the timer was set.
     private var unwrittenBytes = 0
 
     init(stream: ByteStream, peer: SocketAddress, server: LoopServer) {
         self.stream = stream
         self.peer = peer
         self.server = server
-        machine = ConnectionStateMachine(limits: server.config.limits)
         super.init()
     }
 
@@ -46,18 +57,22 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         }
     }
 
-    var isIdle: Bool { machine.isIdle && input.isEmpty && !isFlushing }
+    /// Between requests, the empty lines aside that may precede one.
+    var isIdle: Bool { machine.isIdle && !isFlushing && !hasYielded }
+
+    /// What is kept of requests that are not complete or not begun.
+    var bufferedBytes: Int { input.count - inputStart }
 
     func close(reset: Bool = false) {
         if case .closed = machine.state { return }
         machine.close()
+        exchange?.connection = nil
         exchange = nil
         input = []
+        inputStart = 0
         server.loop.cancel(self)
         stream.close(reset: reset)
-        if slot >= 0 {
-            server.connectionClosed(slot)
-        }
+        if slot >= 0 { server.connectionClosed(slot) }
     }
 
     /// Closes it if nothing has been asked yet and nothing is on its way to us.
@@ -70,43 +85,85 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     func streamDidOpen(_ stream: ByteStream) {}
 
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer) {
-        if isFlushing || machine.isServing {
-            // Pipelined behind the request that is being served: kept, and nothing more is read until that one is answered.
+        if machine.isLingering { return settle() }
+        if !input.isEmpty || isBusy {
+            if inputStart > 0 {
+                input.removeFirst(inputStart)
+                inputStart = 0
+            }
             input.append(contentsOf: bytes)
-            stream.pause()
-        } else if input.isEmpty {
-            let consumed = process(bytes.bytes)
-            if consumed < bytes.count, !stream.isClosed { input = Array(bytes[consumed...]) }
-        } else {
-            input.append(contentsOf: bytes)
-            processInput()
+            return processInput()
         }
+        let consumed = process(bytes.bytes)
+        if keepsRest && consumed < bytes.count { input = Array(bytes[consumed...]) }
+        settle()
     }
 
-    func streamDidEnd(_ stream: ByteStream) {
-        // A complete request in front of the end is still answered; anything else is not a message.
-        if !machine.isServing && !isFlushing { close() }
-    }
+    func streamDidEnd(_ stream: ByteStream) { settle() }
 
     func streamDidDrain(_ stream: ByteStream) {
         guard isFlushing else { return }
         isFlushing = false
         responseIsOut()
-        if !isProcessing { processInput() }
+        goOn()
     }
 
     func stream(_ stream: ByteStream, didFail error: StreamError) { close() }
 
     // MARK: Requests
 
+    /// The next request has to wait.
+    private var isBusy: Bool { machine.isServing || isFlushing || hasYielded }
+    /// What the peer sent behind a request that ends the connection is no request.
+    private var keepsRest: Bool { !stream.isClosed && !machine.isLingering }
+
+    /// Goes on with the input that is there already. Not from inside a response: the handler that gives it is not to be called back.
+    private func goOn() {
+        guard !isProcessing else { return }
+        if input.isEmpty || machine.isLingering { settle() } else { yield() }
+    }
+
+    private func yield() {
+        guard !hasYielded, !stream.isClosed else { return }
+        hasYielded = true
+        stream.pause()
+        server.loop.deferWork {
+            self.hasYielded = false
+            self.processInput()
+        }
+    }
+
     private func processInput() {
-        guard !input.isEmpty, !machine.isServing, !isFlushing, !stream.isClosed else { return }
-        // Taken out while it is looked at: what the handler does meanwhile must not see half of it.
-        let bytes = input
-        input = []
-        let consumed = process(bytes.span.bytes)
-        if consumed < bytes.count, !stream.isClosed { input = Array(bytes[consumed...]) }
-        if input.isEmpty && !machine.isServing { stream.resume() }
+        guard !isProcessing, !stream.isClosed else { return }
+        if !input.isEmpty && !isBusy {
+            // Taken out while it is looked at: what the handler does meanwhile must not see half of it.
+            let bytes = input
+            let start = inputStart
+            input = []
+            inputStart = 0
+            let end = start + process(bytes.span.bytes.extracting(start...))
+            if keepsRest && end < bytes.count {
+                // Copied only when it may stay for long.
+                if end == 0 || isBusy {
+                    input = bytes
+                    inputStart = end
+                } else {
+                    input = Array(bytes[end...])
+                }
+            }
+        }
+        settle()
+    }
+
+    /// After whatever happened: reads on where a request is awaited, and not while one is being answered; ends with the peer.
+    private func settle() {
+        guard !isProcessing, !stream.isClosed else { return }
+        if isBusy { return stream.pause() }
+        // Nothing more can come: what is there is no message, or the response in front of it was the last one.
+        if stream.isAtEnd { return close() }
+        if machine.isWaiting { server.startWaiting(slot) }
+        if server.isClosingIdle && isIdle { closeIfIdle() }
+        stream.resume()
     }
 
     /// - Returns: how many of the bytes were consumed.
@@ -115,17 +172,25 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         defer { isProcessing = false }
         var offset = 0
         var content: [UInt8] = []
-        while offset < bytes.byteCount, !machine.isServing, !isFlushing {
+        var requests = 0
+        while offset < bytes.byteCount, !isBusy {
+            if requests == Self.maxRequestsPerTurn {
+                yield()
+                break
+            }
             let wasIdle = machine.isIdle
             if let exchange { swap(&content, &exchange.content) }
-            let (step, consumed) = machine.receive(bytes.extracting(offset...), content: &content)
+            let (step, consumed) = machine.receive(
+                bytes.extracting(offset...), limits: server.config.limits, content: &content)
             if let exchange { swap(&content, &exchange.content) }
             offset += consumed
             switch step {
             case .needMore:
                 if wasIdle && !machine.isIdle { headStarted() }
                 return offset
-            case .head(let head): begin(head)
+            case .head(let head):
+                requests += 1
+                begin(head)
             case .contentProgress:
                 lastProgress = server.loop.now
                 return offset
@@ -144,27 +209,22 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     private func begin(_ head: RequestHead) {
         isFirstRequest = false
+        isInGrace = false
         server.stopWaiting(slot)
         let exchange = ServerExchange(head: head, peer: peer, headCompletedAt: server.loop.now, connection: self)
         self.exchange = exchange
         let limits = server.config.limits
-        var tooLong = false
-        if case .length(let count) = head.framing { tooLong = count > limits.bodyBytes }
+        let exceeds = head.framing.exceeds(limits)
         switch server.handler.admit(exchange) {
         case .answer(let response):
-            if tooLong || (head.expectsContinue && head.framing.hasContent) {
-                machine.skipContent()
-                var response = response
-                response.closes = true
-                exchange.respond(response)
-                return
-            }
+            // Nothing is gained by reading what is not wanted, or waiting for what the client holds back.
+            if exceeds || head.expectsContinue { return _ = send(response, to: exchange, closes: true) }
             exchange.pendingAnswer = response
         case .read(let keepContent):
-            if tooLong { return refuse(HTTPParseError(.contentTooLarge, at: 0)) }
+            if exceeds { return refuse(HTTPParseError(.contentTooLarge, at: 0)) }
             exchange.keepsContent = keepContent
         }
-        if machine.admit(head, limits: limits, keepsContent: exchange.keepsContent) { return dispatch() }
+        guard machine.admit(head, limits: limits, keepsContent: exchange.keepsContent) else { return dispatch() }
         let now = server.loop.now
         contentDeadline = now + server.config.bodyTimeout
         lastProgress = now
@@ -188,33 +248,39 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         server.stopWaiting(slot)
         // What the head alone would have been refused for comes before the size of its content.
         if error.reason == .contentTooLarge, let answer = exchange?.pendingAnswer {
-            return send(answer, to: exchange, closes: true)
+            return _ = send(answer, to: exchange, closes: true)
         }
-        machine.skipContent()
-        send(server.handler.refuse(.malformed(error), from: peer), to: exchange, closes: true)
+        _ = send(server.handler.refuse(.malformed(error), from: peer), to: exchange, closes: true)
     }
 
     // MARK: Responses
 
-    /// - Returns: false where the exchange is not the one being served any more.
+    /// - Returns: false where the exchange is not the one being served any more, or the connection broke.
     func respond(_ response: ServerResponse, to exchange: ServerExchange) -> Bool {
         guard self.exchange === exchange, machine.isServing, !stream.isClosed else { return false }
-        let head = exchange.head
-        send(response, to: exchange, closes: response.closes || !head.isPersistent || server.isDraining || stream.peerEnded)
-        if !isProcessing { processInput() }
-        return !stream.isClosed || response.closes || !head.isPersistent
+        let closes = response.closes || !exchange.head.isPersistent || server.isDraining
+        let isSent = send(response, to: exchange, closes: closes)
+        goOn()
+        return isSent
     }
 
-    private func send(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool) {
-        let head = exchange?.head
+    /// - Returns: false where the connection broke instead.
+    private func send(_ response: ServerResponse, to exchange: ServerExchange?, closes: Bool) -> Bool {
+        exchange?.connection = nil
         self.exchange = nil
-        stream.write(server.encoder.encode(response, to: head, closes: closes, wall: server.loop.time))
-        guard !stream.isClosed else { return close() }
-        // Bytes that the peer sent behind a request that ends the connection are not requests.
-        if closes { input = [] }
-        _ = machine.responded(closes: closes)
-        let clientCloses = head.map { !$0.isPersistent } ?? false
-        closesAtOnce = closes && (stream.peerEnded || (clientCloses && !stream.hasUnreadInput()))
+        stream.write(server.encoder.encode(response, to: exchange, closes: closes, wall: server.loop.time))
+        guard !stream.isClosed else {
+            close()
+            return false
+        }
+        machine.responded(closes: closes)
+        if closes {
+            // Bytes that the peer sent behind a request that ends the connection are not requests.
+            input = []
+            inputStart = 0
+            let clientCloses = exchange.map { !$0.head.isPersistent } ?? false
+            closesAtOnce = clientCloses && !stream.hasUnreadBytes()
+        }
         if stream.pendingWriteBytes > 0 {
             isFlushing = true
             unwrittenBytes = stream.pendingWriteBytes
@@ -222,19 +288,18 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         } else {
             responseIsOut()
         }
+        return true
     }
 
     private func responseIsOut() {
-        if case .lingering = machine.state {
-            if closesAtOnce { return close() }
-            stream.shutdownWriting()
-            server.loop.schedule(self, at: server.loop.now + Self.lingerTimeout)
-            stream.resume()
-            return
+        guard machine.isLingering else {
+            return server.loop.schedule(self, at: server.loop.now + server.config.idleTimeout)
         }
-        server.startWaiting(slot)
-        server.loop.schedule(self, at: server.loop.now + server.config.idleTimeout)
-        if server.isClosingIdle && input.isEmpty { closeIfIdle() }
+        if closesAtOnce || stream.isAtEnd { return close() }
+        stream.shutdownWriting()
+        server.loop.schedule(self, at: server.loop.now + Self.lingerTimeout)
+        server.startLingering(slot)
+        stream.resume()
     }
 
     // MARK: Time
@@ -258,17 +323,16 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func closeIfNothingArrived() {
-        // A request that arrives in this instant is served rather than met with a reset.
-        if stream.hasUnreadInput() && !stream.peerEnded {
-            server.loop.schedule(self, at: server.loop.now + .milliseconds(100))
-        } else {
-            close()
-        }
+        // A request that arrives in this instant is served rather than met with a reset. Once: a peer cannot ask for more time.
+        guard !isInGrace, !stream.peerEnded, stream.hasUnreadInput() else { return close() }
+        isInGrace = true
+        stream.readUnasked()
+        server.loop.schedule(self, at: server.loop.now + Self.grace)
     }
 
     private func timeOut() {
         server.stopWaiting(slot)
         machine.timedOut()
-        send(server.handler.refuse(.timedOut, from: peer), to: exchange, closes: true)
+        _ = send(server.handler.refuse(.timedOut, from: peer), to: exchange, closes: true)
     }
 }

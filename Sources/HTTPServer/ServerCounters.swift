@@ -17,7 +17,7 @@ package final class ServerCounters: Sendable {
     /// Closed while waiting, in favour of a new connection.
     package let closedForRoom = Counter()
 
-    /// Without a complete head right now, over all loops.
+    /// Without a complete head right now, or behind their last response, over all loops: those that can be closed for a new one.
     package let waiting = Counter()
 
     package init() {}

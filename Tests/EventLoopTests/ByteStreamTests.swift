@@ -154,6 +154,124 @@ struct ByteStreamTests {
         }
     }
 
+    /// Each write of ours brings an event on which the end could be read again.
+    @Test
+    func theEndIsToldOnce() async throws {
+        try await withLoop { loop in
+            let ends = Lock(0)
+            let port = try await listening(
+                on: loop,
+                configure: { peer in
+                    peer.onEnd = { _, stream in
+                        #expect(stream.isAtEnd)
+                        ends.withLock { $0 += 1 }
+                        stream.write([UInt8](repeating: 1, count: 4 << 20))
+                    }
+                })
+            let client = try RawClient(port: port)
+            client.finishSending()
+            let count = try await onOwnThread {
+                var count = 0
+                while count < 4 << 20 { count += try client.receive().count }
+                return count
+            }
+            #expect(count == 4 << 20)
+            // Events that were there are behind it.
+            for _ in 0..<3 { _ = await loop.run { true } }
+            #expect(ends.withLock { $0 } == 1)
+        }
+    }
+
+    @Test
+    func whatCameBeforeTheEndIsReadAfterAPause() async throws {
+        try await withLoop { loop in
+            let paused = Promise<Bool>("the first bytes")
+            let ended = Promise<Int>("the end")
+            let streams = Lock<LoopBound<ByteStream>?>(nil)
+            let port = try await listening(
+                on: loop,
+                configure: { peer in
+                    peer.onReceive = { _, stream in
+                        guard !paused.isFulfilled else { return }
+                        stream.pause()
+                        streams.withLock { $0 = LoopBound(stream, on: loop) }
+                        paused.fulfil(true)
+                    }
+                    peer.onEnd = { peer, stream in
+                        ended.fulfil(peer.received.count)
+                        stream.close()
+                    }
+                })
+            let client = try RawClient(port: port)
+            try client.send("x")
+            _ = try await paused.value()
+            try client.send([UInt8](repeating: 7, count: 100_000))
+            client.finishSending()
+            try await eventually("the end to be announced") {
+                await loop.run { streams.withLock { $0?.value.peerEnded ?? false } }
+            }
+            #expect(await loop.run { streams.withLock { $0?.value.isAtEnd } } == false)
+            _ = await loop.run { streams.withLock { $0?.value.resume() } }
+            let count = try await ended.value()
+            #expect(count == 100_001)
+        }
+    }
+
+    @Test
+    func aLoopThatStopsClosesItsConnections() async throws {
+        let client = try await withLoop { loop in
+            let received = Promise<Bool>("bytes")
+            let port = try await listening(on: loop, configure: { peer in peer.onReceive = { _, _ in received.fulfil(true) } })
+            let client = try RawClient(port: port)
+            try client.send("x")
+            _ = try await received.value()
+            return client
+        }
+        #expect(try await onOwnThread { try client.receiveAll() } == [])
+    }
+
+    // MARK: Listeners
+
+    @Test
+    func anAcceptedConnectionSendsWithoutDelay() async throws {
+        try await withLoop { loop in
+            let delay = Promise<Int32>("the option")
+            let port = try await listening(
+                on: loop, configure: { _ in },
+                accepted: { stream in
+                    var value: Int32 = 0
+                    var length = socklen_t(MemoryLayout<Int32>.size)
+                    getsockopt(stream.rawDescriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &value, &length)
+                    delay.fulfil(value)
+                })
+            let client = try RawClient(port: port)
+            let value = try await delay.value()
+            #expect(value == 1)
+            client.finishSending()
+        }
+    }
+
+    /// Such as one that the parent process has shut down: each accept fails, and an event says at once that it may be tried again.
+    @Test
+    func aListenerThatFailsIsTriedNowAndThenAndStopsAtOnce() async throws {
+        try await withLoop { loop in
+            let socket = try ListeningSocket.bind(try #require(SocketAddress("127.0.0.1:0")))
+            let failures = Lock(0)
+            let acceptors = Lock<LoopBound<Acceptor>?>(nil)
+            await loop.run {
+                let acceptor = Acceptor(
+                    loop: loop, socket: socket, exhausted: { _ in failures.withLock { $0 += 1 } }, accepted: { _, _ in })
+                try? acceptor.start()
+                acceptors.withLock { $0 = LoopBound(acceptor, on: loop) }
+            }
+            shutdown(socket.descriptor.raw, Int32(SHUT_RDWR))
+            try await eventually("the first failures") { failures.withLock { $0 } >= 2 }
+            // With the pause between two of them not even a slow machine sees many; without it there are thousands.
+            #expect(failures.withLock { $0 } < 100)
+            await loop.run { acceptors.withLock { $0?.value.stop(drainQueue: true) } }
+        }
+    }
+
     @Test
     func aSecondListenerOnTheSameAddressIsRefused() throws {
         let first = try ListeningSocket.bind(try #require(SocketAddress("127.0.0.1:0")))

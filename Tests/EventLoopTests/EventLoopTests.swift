@@ -67,6 +67,85 @@ struct EventLoopTests {
         #expect(value4)
     }
 
+    /// Both are due in the same turn; whichever comes first silences the other.
+    @Test
+    func aTimerThatAnotherOneOfTheSameTurnCancelsStaysQuiet() async throws {
+        try await withLoop { loop in
+            let fired = Lock<[Int]>([])
+            let done = Promise<Bool>("a later timer")
+            loop.execute {
+                final class Pair { var timers: [LoopTimer] = [] }
+                let pair = Pair()
+                pair.timers = (0..<2).map { number in
+                    LoopTimer {
+                        fired.withLock { $0.append(number) }
+                        loop.cancel(pair.timers[1 - number])
+                        pair.timers[1 - number] = LoopTimer {}
+                    }
+                }
+                for timer in pair.timers { loop.schedule(timer, after: .milliseconds(20)) }
+                loop.schedule(LoopTimer { done.fulfil(true) }, after: .milliseconds(60))
+            }
+            _ = try await done.value()
+            #expect(fired.withLock { $0.count } == 1)
+        }
+    }
+
+    /// More than are fired in one turn, and nothing else that would wake the loop.
+    @Test
+    func thousandsOfTimersThatAreDueAtOnceAllFire() async throws {
+        try await withLoop { loop in
+            let done = Promise<Bool>("the last timer")
+            loop.execute {
+                var left = 5000
+                let deadline = loop.now + .milliseconds(20)
+                for _ in 0..<5000 {
+                    loop.schedule(
+                        LoopTimer {
+                            left -= 1
+                            if left == 0 { done.fulfil(true) }
+                        }, at: deadline)
+                }
+            }
+            _ = try await done.value()
+        }
+    }
+
+    /// More turns than one drain has, without any event: a busy stream that is read bit by bit.
+    @Test
+    func workThatIsPutOffAgainAndAgainIsDone() async throws {
+        try await withLoop { loop in
+            let done = Promise<Bool>("the last turn")
+            @Sendable func putOff(_ left: Int) {
+                if left == 0 { return done.fulfil(true) }
+                loop.deferWork { putOff(left - 1) }
+            }
+            loop.execute { putOff(5000) }
+            _ = try await done.value()
+        }
+    }
+
+    @Test
+    func aStoppedLoopKeepsNothingOfWhatWasLeft() async throws {
+        final class Owner: Sendable {}
+        let loop = try EventLoop(name: "left")
+        weak var owner: Owner?
+        do {
+            let strong = Owner()
+            owner = strong
+            loop.start()
+            await loop.run { [strong] in
+                loop.schedule(LoopTimer { [strong] in _ = strong }, after: .seconds(100))
+            }
+            let stopped = Promise<Bool>("stop")
+            loop.stop { stopped.fulfil(true) }
+            loop.execute { [strong] in _ = strong }
+            _ = try await stopped.value()
+            loop.execute { [strong] in _ = strong }
+        }
+        #expect(owner == nil)
+    }
+
     @Test(arguments: [
         ("127.0.0.1:8787", "127.0.0.1:8787"), ("[::1]:1", "[::1]:1"), ("[::]:65535", "[::]:65535"), ("0.0.0.0:0", "0.0.0.0:0"),
         ("unix:/run/x.sock", "unix:/run/x.sock"), ("[::ffff:1.2.3.4]:5", "[::ffff:1.2.3.4]:5"),

@@ -28,6 +28,35 @@ struct TimerWheelTests {
         #expect(wheel.count == 0)
     }
 
+    /// What is taken out is not fired yet: until then it can be cancelled and put off.
+    @Test
+    func aTimerWhoseTimeHasComeCanStillBeCancelledOrPutOff() {
+        var wheel = TimerWheel(now: Self.start)
+        let nodes = (0..<3).map(Recorder.init)
+        for node in nodes { _ = wheel.schedule(node, at: Self.start) }
+        var due: [TimerNode] = []
+        wheel.takeDue(now: Self.start + .seconds(1), into: &due)
+        #expect(due.count == 3)
+        wheel.cancel(nodes[0])
+        _ = wheel.schedule(nodes[1], at: Self.start + .seconds(2))
+        #expect(nodes.map { $0.takeDue() } == [false, false, true])
+        #expect(wheel.count == 1)
+        due = []
+        wheel.takeDue(now: Self.start + .seconds(3), into: &due)
+        #expect(due.count == 1)
+        #expect(nodes.map { $0.takeDue() } == [false, true, false])
+    }
+
+    /// One slot is one chain; freed from its head it would need a stack as deep as it is long.
+    @Test
+    func aWheelWithAVeryLongChainIsEmptied() {
+        var wheel = TimerWheel(now: Self.start)
+        for id in 0..<300_000 { _ = wheel.schedule(Recorder(id), at: Self.start + .seconds(10)) }
+        #expect(wheel.removeAll().count == 300_000)
+        #expect(wheel.count == 0)
+        #expect(wheel.nextWake() == nil)
+    }
+
     @Test
     func aCancelledTimerDoesNotFireAndCanBeScheduledAgain() {
         var wheel = TimerWheel(now: Self.start)

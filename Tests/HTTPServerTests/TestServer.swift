@@ -21,6 +21,16 @@ final class TestHandler: RequestHandler {
             arrived.fulfil(true)
         }
 
+        /// Waits until a request is held.
+        func next() async throws { try await eventually("a request to /late") { waiting.withLock { !$0.isEmpty } } }
+
+        /// Looks at the first one that is held, on its loop.
+        func inspect<Value: Sendable>(
+            on loop: EventLoop, _ look: @escaping @Sendable (ServerExchange) -> Value
+        ) async -> Value? {
+            await loop.run { [self] in waiting.withLock { $0.first }.map { look($0.value) } }
+        }
+
         /// Answers what is held, on its loop; returns for each whether its client was gone by then.
         func release(on loop: EventLoop) async -> [Bool] {
             await loop.run { [self] in
@@ -77,7 +87,7 @@ final class TestServer: Sendable {
     let log = Lock<[String]>([])
     let held = TestHandler.Held()
 
-    init(_ change: (inout ServerConfig) -> Void = { _ in }) async throws {
+    init(_ change: (inout ServerConfig) -> Void = { _ in }, transport: TransportFactory? = nil) async throws {
         var config = ServerConfig()
         change(&config)
         loop = try EventLoop(name: "server")
@@ -87,12 +97,18 @@ final class TestServer: Sendable {
         port = try #require(socket.address.port)
         let ready = Promise<SystemError?>("server")
         server.start(
-            loops: [loop], sockets: [socket],
+            loops: [loop], sockets: [socket], makeTransport: transport,
             makeHandler: { [log, held] loop in TestHandler(loop: loop, log: log, held: held) }, ready: { ready.fulfil($0) })
         #expect(try await ready.value() == nil)
     }
 
     deinit { loop.stop() }
+
+    /// Every scenario ends like this: each connection was counted out once, in whatever state it ended.
+    func endsBalanced() async throws {
+        try await eventually("all connections to be closed") { server.openConnections == 0 }
+        #expect(server.counters.waiting.load() == 0)
+    }
 
     /// Sends `text` in one piece and reads to the end of the connection.
     func exchange(_ text: String, finish: Bool = false) async throws -> String {

@@ -46,6 +46,12 @@ package final class RawClient: Sendable {
         }
     }
 
+    /// One byte out of band: the peer's reads stop in front of it (RFC 9293 section 3.8.5).
+    package func sendUrgent(_ byte: UInt8) throws {
+        var byte = byte
+        guard Glibc.send(fd, &byte, 1, Int32(MSG_OOB)) == 1 else { throw Failure(what: "send") }
+    }
+
     /// Some bytes; empty at the end of the stream.
     package func receive(_ maximum: Int = 65536) throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: maximum)
