@@ -52,11 +52,11 @@ let package = Package(
             "TokenEndpoint",
             [
                 "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Telemetry", "Configuration",
-                "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives",
+                "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives", "CZlib",
             ]),
         target(
             "JanuarySimulator",
-            ["HTTPServer", "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives"]),
+            ["TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives"]),
         target("HTTPServer", ["Configuration", "EventLoop", "HTTPMessage", "Primitives"]),
         target("HTTPClient", ["TLS", "EventLoop", "HTTPMessage", "Primitives", "CZlib"]),
         target(

@@ -52,7 +52,14 @@ final class ManagementEndpoint: RequestHandler {
             let state = readiness.state()
             exchange.respond(responder.json(status: state.status, state.body, id: id))
         case .metrics?:
-            exchange.respond(responder.content(status: 200, type: Metrics.contentType, metrics.prometheusText(), id: id))
+            let page = metrics.prometheusText()
+            var response = responder.content(status: 200, type: Metrics.contentType, page, id: id)
+            HeadEncoder.field(.vary, literal: "Accept-Encoding", to: &response.fields)
+            if Gzip.isAccepted(exchange.head.fields), let compressed = Gzip.compress(page) {
+                response.content = compressed
+                HeadEncoder.field(.contentEncoding, literal: "gzip", to: &response.fields)
+            }
+            exchange.respond(response)
         case nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
         }
     }

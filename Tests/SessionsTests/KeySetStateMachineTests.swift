@@ -141,7 +141,9 @@ struct KeySetStateMachineTests {
         #expect(rig.succeed() == [.answer(id: 1, .unknownKey)])
         rig.pass(10)
         // Signed before that load: the key would have been there.
-        #expect(rig.ask(2, issuedAgo: .seconds(10)) == [.answer(id: 2, .unknownKey)])
+        #expect(rig.ask(2, issuedAgo: .seconds(11)) == [.answer(id: 2, .unknownKey)])
+        // In the second in which the load began, before or after it: `iat` does not say.
+        #expect(rig.ask(20, issuedAgo: .seconds(10)) == [.answer(id: 20, .unavailable(retryAfter: .seconds(20)))])
         // Signed after it, or not known when: cannot be told before the next load is allowed.
         #expect(rig.ask(3, issuedAgo: .seconds(9)) == [.answer(id: 3, .unavailable(retryAfter: .seconds(20)))])
         #expect(rig.ask(4) == [.answer(id: 4, .unavailable(retryAfter: .seconds(20)))])
