@@ -41,3 +41,15 @@ static inline int january_accept(int listener, struct sockaddr *address, socklen
 static inline int january_open_readonly(const char *path) { return open(path, O_RDONLY | O_CLOEXEC); }
 
 static inline int january_bytes_readable(int fd, int *count) { return ioctl(fd, FIONREAD, count); }
+
+// Declared only with a feature macro. Processors that this process may run on; 0 when the kernel does not say.
+extern int sched_getaffinity(int, size_t, void *);
+
+static inline int january_processor_count(void) {
+    unsigned char set[1024];
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, set) != 0) return 0;
+    int count = 0;
+    for (size_t index = 0; index < sizeof set; index++) count += __builtin_popcount(set[index]);
+    return count;
+}

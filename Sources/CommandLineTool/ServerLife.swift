@@ -36,6 +36,7 @@ final class ServerLife: Sendable {
         if let error { return finish(Ending(code: .unavailable, message: "cannot listen: \(error.text)")) }
         state.withLock { $0.isListening = true }
         announce()
+        drainIfSignalled()
     }
 
     func started(_ endpoint: TokenEndpoint, config: RootConfig) {
@@ -44,13 +45,18 @@ final class ServerLife: Sendable {
             LogField("token_path", config.tokenPaths.first ?? ""),
         ]
         if let address = endpoint.managementAddress { fields.append(LogField("management", address.description)) }
-        let wasSignalled = state.withLock { state in
+        state.withLock { state in
             state.endpoint = endpoint
             state.announcement = fields
-            return state.signalCount > 0
         }
         announce()
-        if wasSignalled { drain(endpoint) }
+        drainIfSignalled()
+    }
+
+    /// Not before the loops accept: a drain that only some of them hear of would leave the others open.
+    private func drainIfSignalled() {
+        let endpoint = state.withLock { $0.isListening && $0.signalCount > 0 ? $0.endpoint : nil }
+        if let endpoint { drain(endpoint) }
     }
 
     func failed(_ error: TokenEndpoint.StartError) {
@@ -82,9 +88,11 @@ final class ServerLife: Sendable {
         }
         log.write(.info, "signal", [LogField("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")])
         if count > 1 {
-            finish(Ending(code: (endpoint?.openConnections ?? 0) == 0 ? .ok : .failed))
-        } else if let endpoint {
-            drain(endpoint)
+            let open = endpoint?.openConnections ?? 0
+            log.write(.warning, "ended by a second signal", [LogField("connections", open)])
+            finish(Ending(code: open == 0 ? .ok : .failed))
+        } else {
+            drainIfSignalled()
         }
     }
 

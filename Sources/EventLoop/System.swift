@@ -131,5 +131,8 @@ package enum ProcessSettings {
     }
 
     /// Processors this process may run on.
-    package static var processorCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+    package static var processorCount: Int {
+        let count = Int(january_processor_count())
+        return count > 0 ? count : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+    }
 }

@@ -163,8 +163,12 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private func handBack(_ reason: UpstreamError.NotSentReason?) {
         guard let exchange else { return }
         self.exchange = nil
-        client.act(pool.machine.released(id, isReusable: true, now: client.loop.now), on: self)
         client.finish(exchange, .failure(reason.map { .notSent($0) } ?? .timedOut(sent: false)))
+        // From the loop, not from here: when all who wait are held back, each would be served one call deeper than the last.
+        client.loop.deferWork { [self] in
+            guard case .open = phase, self.exchange == nil else { return }
+            client.act(pool.machine.released(id, isReusable: true, now: client.loop.now), on: self)
+        }
     }
 
     /// The request cannot be finished on this connection, which is closed.
@@ -186,12 +190,16 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             machine = nil
             let result = Self.decoded(response, maxBytes: request.maxResponseBytes)
             let isReusable = isReusable && isInputDrained && !stream.peerEnded
+            // What was answered is known before the next in line is sent: it may say that nothing more is to be sent. With nobody in line the
+            // connection is free first, so that who asks again out of the completion finds it.
+            let somebodyWaits = pool.machine.waitingCount > 0
+            if somebodyWaits { client.finish(exchange, result) }
             // Whoever is served now, inside this call, finds the connection as the kernel has just shown it.
             mayBeStale = false
             client.act(pool.machine.released(id, isReusable: isReusable, now: client.loop.now), on: self)
             mayBeStale = true
             servedInTurn = client.loop.now
-            client.finish(exchange, result)
+            if !somebodyWaits { client.finish(exchange, result) }
         }
     }
 

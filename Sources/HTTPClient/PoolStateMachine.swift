@@ -142,7 +142,8 @@ package struct PoolStateMachine<Request: Equatable> {
         guard case .connecting = state(of: connection) else { return nil }
         connectingCount -= 1
         release(connection.index)
-        return popWaiter(isFresh: true, now: now)
+        // Whatever its deadline: one that stayed in line would have another connection opened for it at once, and so on without end.
+        return popWaiter(isFresh: true, now: nil)
     }
 
     /// The exchange on the connection is over. `isReusable` false: it must be closed (RFC 9112 section 9.6, or anything unexpected on it).
@@ -250,11 +251,13 @@ package struct PoolStateMachine<Request: Equatable> {
         return .keepIdle
     }
 
-    /// The first in line whom this connection may serve. One whose deadline has passed stays for its own timer to fail it.
-    private mutating func popWaiter(isFresh: Bool, now: MonotonicInstant) -> Request? {
+    /// The first in line whom this connection may serve. One whose deadline has passed stays for its own timer to fail it; without `now`
+    /// nobody is passed over for that.
+    private mutating func popWaiter(isFresh: Bool, now: MonotonicInstant?) -> Request? {
         for position in waitingHead..<waiting.count {
             let waiter = waiting[position]
-            if waiter.deadline <= now || waiter.needsFresh && !isFresh { continue }
+            if let now, waiter.deadline <= now { continue }
+            if waiter.needsFresh && !isFresh { continue }
             if position == waitingHead {
                 waitingHead += 1
                 if waitingHead == waiting.count {

@@ -150,6 +150,7 @@ private final class MintCall {
             end(key, verdict(result, code), result, now, first: attempt, second: nil)
         case .waitingForOther(let first):
             state = .finished
+            // Where the other key was not asked, nobody knows yet whether the account is shut: its result counts, not the first key's 401.
             end(key, verdict(result, code), result, now, first: first, second: attempt)
         case .finished: assertionFailure("an exchange completes once")
         }

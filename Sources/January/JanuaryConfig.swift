@@ -84,6 +84,10 @@ package struct JanuaryConfig: Sendable, Equatable {
         }
         var path = Substring(url.target)
         while path.utf8.last == UInt8(ascii: "/") { path = path.dropLast() }
+        // The mistake of who copies a whole address: every mint would be a 404.
+        if path.hasSuffix("/v1") || path.contains("/v1.") || path.contains("/auth/") {
+            january.invalid("base_url", "must end before the version: requests add /v1.2/… themselves")
+        }
         return (url.origin, String(path))
     }
 }

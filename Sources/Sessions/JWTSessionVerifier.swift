@@ -146,13 +146,7 @@ struct JWTSessionVerifier: Sendable {
     private func personVerdict(on claims: JSONObject, trace: SessionTrace?) -> PersonVerdict {
         for rule in config.personRules {
             let verdict = rule.verdict(on: claims)
-            let isAllowed =
-                switch verdict {
-                case .person: true
-                case .machine: config.allowMachines
-                case .anonymous: config.allowAnonymous
-                case .unfinished: false
-                }
+            let isAllowed = config.allows(verdict)
             guard !isAllowed else {
                 trace?.record("person", .ok, verdict == .person ? rule.summary : "\(verdict.reason), which is allowed here")
                 continue

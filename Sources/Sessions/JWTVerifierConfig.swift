@@ -85,3 +85,20 @@ package struct RemoteKeySetConfig: Sendable, Equatable {
     /// No key in an answer is no failure: another key (a secret) verifies meanwhile.
     package var mayBeEmpty = false
 }
+
+extension JWTVerifierConfig {
+    /// Whether a session of this kind may mint: people always, others where the configuration says so.
+    func allows(_ verdict: PersonVerdict) -> Bool {
+        switch verdict {
+        case .person: true
+        case .machine: allowMachines
+        case .anonymous: allowAnonymous
+        case .unfinished: false
+        }
+    }
+
+    /// What the preset's person rules come to for these claims.
+    package func isPerson(_ claims: JSONObject) -> Bool {
+        personRules.allSatisfy { allows($0.verdict(on: claims)) }
+    }
+}

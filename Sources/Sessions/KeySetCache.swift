@@ -186,6 +186,11 @@ private final class KeySetRefresher {
 
     private func ended(_ result: Result<KeySetLoader.Loaded, KeySetLoadFailure>) {
         let now = loop.now
+        var result = result
+        // A set may be empty from the start (a secret stands beside it); one that had keys does not lose them all by an empty answer.
+        if case .success(let loaded) = result, loaded.set.keys.isEmpty, cache.state.snapshot?.set.keys.isEmpty == false {
+            result = .failure(.empty)
+        }
         switch result {
         case .success(let loaded):
             count("ok")

@@ -56,6 +56,18 @@ package final class SessionVerifiers: Sendable {
                 keySet.state.snapshot.map { ([keySet.name], (now - $0.loadedAt).fractionalSeconds) }
             }
         }
+        metrics.gauges("jwks_keys", help: "Keys of the set in use.", labels: ["source"]) { [weak self] in
+            (self?.keySets ?? []).compactMap { keySet in
+                keySet.state.snapshot.map { ([keySet.name], Double($0.set.keys.count)) }
+            }
+        }
+        metrics.gauges("jwks_last_used_seconds", help: "Since a session was last verified with the set.", labels: ["source"]) {
+            [weak self, time = loop.time] in
+            let now = time.monotonic()
+            return (self?.keySets ?? []).compactMap { keySet in
+                keySet.state.snapshot?.lastUsed.map { ([keySet.name], (now - $0).fractionalSeconds) }
+            }
+        }
     }
 
     /// Ends all loads but those of key sets that `next` goes on with.

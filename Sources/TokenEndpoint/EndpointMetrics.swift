@@ -1,4 +1,5 @@
 import HTTPClient
+import HTTPMessage
 import HTTPServer
 import January
 import Primitives
@@ -19,17 +20,29 @@ final class EndpointMetrics: Sendable {
             help: "Requests whose end-user header differs from the session's end user; it is ignored.")
         overloaded = metrics.counter("overloaded_total", help: "Requests refused because too much was waiting.")
         januaryRequests = metrics.counters("january_requests_total", help: "Requests to January.", by: JanuaryLabels.self)
+        // Every series from the start, so that an alert on its increase sees the first one.
+        for problem in MintAnswerProblem.allCases where problem.isSecurityEvent {
+            _ = metrics.counter(Self.securityName, help: Self.securityHelp, labels: [("kind", problem.rawValue)])
+        }
+        for reason in HTTPParseError.Reason.allCases {
+            _ = metrics.counter(Self.httpName, help: Self.httpHelp, labels: [("reason", reason.rawValue)])
+        }
         januaryDuration = metrics.histogram(
             "january_request_duration_seconds", help: "From the decision to ask January to its whole answer.")
     }
 
+    private static let httpName: StaticString = "http_errors_total"
+    private static let httpHelp: StaticString = "Requests refused for their form."
+    private static let securityName: StaticString = "security_events_total"
+    private static let securityHelp: StaticString = "Things that must not happen."
+
     /// A refused message, by what was wrong with it.
     func httpErrors(_ reason: String) -> Counter {
-        metrics.counter("http_errors_total", help: "Requests refused for their form.", labels: [("reason", reason)])
+        metrics.counter(Self.httpName, help: Self.httpHelp, labels: [("reason", reason)])
     }
 
     func securityEvents(_ kind: String) -> Counter {
-        metrics.counter("security_events_total", help: "Things that must not happen.", labels: [("kind", kind)])
+        metrics.counter(Self.securityName, help: Self.securityHelp, labels: [("kind", kind)])
     }
 
     /// Fail-overs to the key of this slot.

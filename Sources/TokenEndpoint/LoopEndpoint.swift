@@ -70,7 +70,7 @@ final class LoopEndpoint: RequestHandler {
         shared.recorder.record(
             RequestOutcome(
                 route: .other, method: .other, status: problem.code.status, code: problem.code, reason: problem.reason,
-                requestID: id, duration: .zero), as: generation.config.log)
+                requestID: id, duration: nil, isExpected: true), as: generation.config.log)
         return responder.problem(problem, id: id)
     }
 
@@ -88,7 +88,7 @@ final class LoopEndpoint: RequestHandler {
         outcome.reason = problem?.reason ?? ""
         outcome.clientRequestID = clientRequestID(exchange, generation.config)
         // Load balancers ask on while we drain: no line for each.
-        outcome.isForTheOperator = false
+        outcome.isExpected = route == .health
         shared.recorder.record(outcome, as: generation.config.log)
     }
 

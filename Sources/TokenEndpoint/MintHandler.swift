@@ -133,8 +133,7 @@ final class MintHandler {
         guard generation.config.endUsers.transform == .none else { return }
         for name in [FieldName.januaryEndUserID, .xEndUserID] {
             guard let sent = exchange.head.fields.first(name) else { continue }
-            if !sent.elementsEqual(endUserID.text.utf8) { loop.shared.metrics.userHeaderMismatch.add() }
-            return
+            if !sent.elementsEqual(endUserID.text.utf8) { return loop.shared.metrics.userHeaderMismatch.add() }
         }
     }
 

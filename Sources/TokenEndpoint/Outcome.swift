@@ -15,13 +15,16 @@ struct RequestOutcome {
     var requestID: RequestID
     var clientRequestID: String?
     var januaryRequestID: String?
-    var duration: Duration
+    /// `nil` for what never became a request: nothing began that could have lasted.
+    var duration: Duration?
     var verifier: String?
     var endUserID: String?
     /// What an operator can do something about.
     var isForTheOperator = false
     /// The response could not be given to the client.
     var isUndelivered = false
+    /// Nothing for an error log although its status is 500 or more: a probe during the drain, a scanner that speaks another protocol.
+    var isExpected = false
 
     enum Route: UInt8, Sendable, CaseIterable {
         case token, health, other
@@ -110,17 +113,18 @@ final class OutcomeRecorder: Sendable {
 
     func record(_ outcome: RequestOutcome, as config: LogConfig) {
         requests.add(RequestLabels(route: outcome.route, method: outcome.method, status: outcome.status, code: outcome.code))
-        duration.observe(outcome.duration)
+        if let took = outcome.duration { duration.observe(took) }
         if outcome.isUndelivered && outcome.status == 201 { undelivered.add() }
         guard isLogged(outcome, config.requests) else { return }
-        let level: LogLevel = outcome.status >= 500 ? .error : outcome.isForTheOperator ? .warning : .info
+        let level: LogLevel =
+            outcome.isExpected ? .info : outcome.status >= 500 ? .error : outcome.isForTheOperator ? .warning : .info
         log.write(level, "request", fields(outcome, config), type: .request, callerCaused: config.requests != .all)
     }
 
     private func isLogged(_ outcome: RequestOutcome, _ requests: LogRequests) -> Bool {
         switch requests {
         case .all: true
-        case .errors: outcome.isForTheOperator || outcome.status >= 500
+        case .errors: outcome.isForTheOperator || (outcome.status >= 500 && !outcome.isExpected)
         case .none: false
         }
     }
@@ -130,10 +134,10 @@ final class OutcomeRecorder: Sendable {
             LogField("request_id", outcome.requestID.text),
             LogField("code", outcome.code?.rawValue ?? "ok"),
             LogField("status", outcome.status),
-            LogField("duration_ms", .milliseconds(outcome.duration)),
             LogField("route", outcome.route.label),
             LogField("method", outcome.method.label),
         ]
+        if let took = outcome.duration { fields.append(LogField("duration_ms", .milliseconds(took))) }
         if !outcome.reason.isEmpty { fields.append(LogField("reason", outcome.reason)) }
         if let id = outcome.clientRequestID { fields.append(LogField("client_request_id", id)) }
         if let id = outcome.januaryRequestID { fields.append(LogField("january_request_id", id)) }

@@ -95,10 +95,28 @@ struct Problem: Sendable, Equatable {
         }
     }
 
+    /// For the app's developer: what to do.
+    var message: StaticString {
+        guard code == .invalidSession else { return code.message }
+        return switch reason {
+        case "no_session": "No session was sent. Sign in and send the session as Authorization: Bearer."
+        case "ambiguous_credential": "More than one session was sent. Send exactly one Authorization field."
+        case "malformed_credential", "not_a_jwt":
+            "This is no session that is understood here. Send Authorization: Bearer and the session."
+        case "audience", "required_claim":
+            "This session is for another audience or client. Have the app ask for a session for this API; operators: see sessions.verifiers."
+        case "no_verifier_for_issuer", "issuer", "algorithm":
+            "Sessions of this issuer or algorithm are not accepted here. Operators: see sessions.verifiers, and explain."
+        default: code.message
+        }
+    }
+
     /// Whether an operator can do something about it: such refusals are logged by default, a caller's own mistakes are not.
     var isForTheOperator: Bool {
         switch code {
         case .invalidEndUserID, .januaryForbidden, .januaryQuotaExhausted, .januaryRejectedRequest: true
+        // A good session that this configuration does not want: more often a mistake in the configuration than an attack.
+        case .invalidSession: ["audience", "no_verifier_for_issuer", "algorithm"].contains(reason)
         default: code.status >= 500
         }
     }

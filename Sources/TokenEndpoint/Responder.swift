@@ -74,7 +74,8 @@ struct Responder {
             }
         }
         Self.append(januaryRequestID: januaryRequestID, to: &fields)
-        return ServerResponse(status: problem.code.status, fields: fields, content: Self.body(problem.code, id: id))
+        return ServerResponse(
+            status: problem.code.status, fields: fields, content: Self.body(problem.code, problem.message, id: id))
     }
 
     private static func append(januaryRequestID: String?, to fields: inout [UInt8]) {
@@ -86,13 +87,13 @@ struct Responder {
     }
 
     /// `{"code": "...", "message": "...", "request_id": "..."}`, the shape of January's own errors.
-    private static func body(_ code: ProblemCode, id: RequestID) -> [UInt8] {
+    private static func body(_ code: ProblemCode, _ message: StaticString, id: RequestID) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(320)
         body += Array(#"{"code":""#.utf8)
         body += Array(code.rawValue.utf8)
         body += Array(#"","message":""#.utf8)
-        code.message.withUTF8Buffer { body.append(contentsOf: $0) }
+        message.withUTF8Buffer { body.append(contentsOf: $0) }
         body += Array(#"","request_id":""#.utf8)
         body += id.digits
         body += Array(#""}"#.utf8)

@@ -6,6 +6,7 @@ import January
 import Policy
 import Primitives
 import Sessions
+import TLS
 import Telemetry
 
 /// The root of the configuration. Sections are read by the targets that use them; what belongs to nobody else is read here.
@@ -47,6 +48,7 @@ package struct RootConfig: Sendable {
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         refuseRateLimits(root.section("rate_limits"))
+        checkCertificates(root, january, sessions)
         for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
         root.finish()
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
@@ -63,6 +65,7 @@ package struct RootConfig: Sendable {
             let issuer = claims["iss"]?.string
             let verifier =
                 sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
+            if let verifier, !verifier.isPerson(claims) { return .refused(code: ProblemCode.noEndUser.rawValue) }
             do throws(EndUserError) {
                 return .mapped(
                     try endUsers.map(
@@ -118,6 +121,25 @@ package struct RootConfig: Sendable {
             case .absent, .off: break
             case .section: section.problem(key, "rate limits are not available in this version; set it to false")
             }
+        }
+    }
+
+    /// Certificates are tried here, so that a bad file is found with the key that names it and not at the first connection.
+    private static func checkCertificates(_ root: ConfigSection, _ january: JanuaryConfig?, _ sessions: SessionsConfig) {
+        func check(_ pem: [UInt8], _ section: ConfigSection) {
+            do throws(TLSError) {
+                _ = try TLSClientContext(trust: .authorities(pem: pem))
+            } catch {
+                section.problem("ca_file", "holds no certificates that can be used (\(error.reason))")
+            }
+        }
+        if let file = january?.caFile { check(file.bytes, root.section("january")) }
+        let sections = root.section("sessions").sections("verifiers")
+        for verifier in sessions.verifiers {
+            guard let authority = verifier.keys.remote?.certificateAuthority,
+                let section = sections.first(where: { $0.path == verifier.path })
+            else { continue }
+            check(authority.pem, section)
         }
     }
 

@@ -83,8 +83,16 @@ package enum StateConfig: Sendable, Equatable {
     static func read(_ root: ConfigSection) -> StateConfig {
         let text = root.string("state", default: "none") ?? "none"
         if text == "none" { return .none }
-        if text.hasPrefix("sqlite:"), text.utf8.count > 7 { return .sqlite(path: String(text.dropFirst(7))) }
-        if text.hasPrefix("redis://") || text.hasPrefix("rediss://") { return .redis(url: text) }
+        if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
+            return .sqlite(path: root.resolve(String(text.dropFirst(7)), for: "state"))
+        }
+        if text.hasPrefix("redis://") || text.hasPrefix("rediss://") {
+            let authority = text.split(separator: "/", omittingEmptySubsequences: true).dropFirst().first ?? ""
+            if authority.contains("@"), case .file = root.source("state") {
+                root.problem("state", "must not hold a password in the file; use STATE in the environment")
+            }
+            return .redis(url: text)
+        }
         root.invalid("state", "must be none, sqlite:PATH or redis://…")
         return .none
     }

@@ -33,6 +33,8 @@ package final class TokenEndpoint: Sendable {
     }
 
     package static let version = "0.1.0"
+    /// Probes, scrapers and operators: more than they need, and far from all descriptors of a process.
+    static let managementConnections = 256
     package static let userAgent = "january-token-endpoint/\(version)"
 
     package let publicAddress: SocketAddress
@@ -104,7 +106,9 @@ package final class TokenEndpoint: Sendable {
                     loop: loop, shared: shared, generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
-            let management = Server(config: ServerConfig())
+            var limits = ServerConfig()
+            limits.maxConnections = Self.managementConnections
+            let management = Server(config: limits)
             managementServer = management
             management.start(
                 loops: [loops[0]], sockets: [managementSocket],
@@ -166,7 +170,8 @@ package final class TokenEndpoint: Sendable {
     }
 
     private func watch(until end: MonotonicInstant) {
-        if server.openConnections == 0 { return finish() }
+        // A mint whose client has hung up has no connection any more; it finishes all the same.
+        if server.openConnections == 0 && shared.mintsInFlight.count == 0 { return finish() }
         after(.milliseconds(20)) { [self] in watch(until: end) }
     }
 

@@ -23,6 +23,7 @@ package final class UpstreamParts: Sendable {
         januaryBudget = ConnectionBudget(limit: config.january.maxConnections)
         var client = HTTPClientConfig()
         client.connectTimeout = config.january.connectTimeout
+        client.handshakeTimeout = config.january.connectTimeout
         client.pool.waitingCount = config.january.maxInFlight
         januaryConfig = client
         do throws(TLSError) {

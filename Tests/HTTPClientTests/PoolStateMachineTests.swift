@@ -372,3 +372,17 @@ import Testing
         #expect(!budget.isWanted)
     }
 }
+
+extension PoolStateMachineTests {
+    /// One that stayed in line would have another connection opened for it at once, and so on without end.
+    @Test func aConnectionThatFailsTakesTheFirstInLineAlthoughItsTimeIsOver() throws {
+        let budget = ConnectionBudget(limit: 4)
+        var machine = PoolStateMachine<String>(limits: PoolLimits(), budget: budget)
+        let start = MonotonicInstant(nanoseconds: 1_000_000_000)
+        #expect(machine.request("a", deadline: start + .seconds(1), needsFresh: false, now: start) == .wait)
+        let id = try #require(machine.nextConnection() as PoolStateMachine<String>.ConnectionID?)
+        #expect(machine.connectFailed(id, now: start + .seconds(2)) == "a")
+        #expect(!machine.needsConnection)
+        #expect(budget.usedCount == 0)
+    }
+}

@@ -4,7 +4,7 @@ import Testing
 
 /// A process that runs out of descriptors. In a child, because the limit is the whole process's.
 ///
-/// The public listener accepts no more than fit below the limit; the management listener, which has no bound of its own, uses up the rest.
+/// The public listener accepts no more than fit below the limit; the management listener, whose own bound is above it, uses up the rest.
 @Suite(.serialized) struct DescriptorTests {
     private static let healthz = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     private static let limit = "ulimit -n 200; exec \"$@\""
