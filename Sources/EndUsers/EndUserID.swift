@@ -32,7 +32,11 @@ package struct EndUserID: Sendable, Hashable {
 
 /// Properties of text that decide whether it may be part of an ID.
 enum EndUserText {
-    static func isBlank(_ text: String) -> Bool { text.unicodeScalars.allSatisfy(\.properties.isWhitespace) }
+    static func isBlank(_ text: String) -> Bool {
+        // Most IDs begin with a letter or digit; properties of Unicode are looked up only for the others.
+        if let first = text.utf8.first, first > 0x20 && first < 0x7F { return false }
+        return text.unicodeScalars.allSatisfy(\.properties.isWhitespace)
+    }
 
     /// Control and format characters (Cc, Cf), line and paragraph separators (Zl, Zp), wherever they stand.
     static func problem(_ text: String) -> EndUserError.Invalid? {
@@ -48,7 +52,10 @@ enum EndUserText {
     }
 
     static func hasWhiteSpaceAtEnds(_ text: String) -> Bool {
-        [text.unicodeScalars.first, text.unicodeScalars.last].contains { $0?.properties.isWhitespace ?? false }
+        if let first = text.utf8.first, let last = text.utf8.last, (0x21...0x7E).contains(first), (0x21...0x7E).contains(last) {
+            return false
+        }
+        return [text.unicodeScalars.first, text.unicodeScalars.last].contains { $0?.properties.isWhitespace ?? false }
     }
 
     /// An `@` and, anywhere behind it, a dot.

@@ -91,13 +91,11 @@ extension SessionCredential {
         return true
     }
 
+    /// Letters, digits and `-._~+/` as bits of two words: a session is looked at byte by byte, so without a call or a table.
     @inline(__always)
     private static func isToken68Character(_ byte: UInt8) -> Bool {
-        if ASCII.isLetter(byte) || ASCII.isDigit(byte) { return true }
-        switch byte {
-        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "+"), UInt8(ascii: "/"):
-            return true
-        default: return false
-        }
+        let low: UInt64 = 0x03FF_E800_0000_0000
+        let high: UInt64 = 0x47FF_FFFE_87FF_FFFE
+        return byte < 128 && (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 != 0
     }
 }

@@ -73,6 +73,11 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
 extension String {
     /// `==` on `String` is Unicode canonical equivalence; names and values in protocols are octets.
     package func hasSameBytes(as other: String) -> Bool {
-        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+        guard utf8.count == other.utf8.count else { return false }
+        // Strings of Swift's own are contiguous: compared as memory, not through an iterator.
+        let equal = utf8.withContiguousStorageIfAvailable { left in
+            other.utf8.withContiguousStorageIfAvailable { right in left.elementsEqual(right) }
+        }
+        return (equal ?? nil) ?? utf8.elementsEqual(other.utf8)
     }
 }
