@@ -72,7 +72,10 @@ struct ConnectionTable {
         var slot = first
         for _ in 0..<Self.maxPassedOver {
             guard slot != Self.none else { return nil }
-            if entries[Int(slot)].since != turn { return entries[Int(slot)].connection }
+            // Nor one that has sent something which was not read yet: its event may be the next one of this very turn.
+            if entries[Int(slot)].since != turn, let connection = entries[Int(slot)].connection, !connection.hasUnreadRequest {
+                return connection
+            }
             slot = entries[Int(slot)].next
         }
         return nil

@@ -63,6 +63,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     /// What is kept of requests that are not complete or not begun.
     var bufferedBytes: Int { input.count - inputStart }
 
+    /// Something of a request is in the kernel that was not looked at; an end alone is nothing to be served.
+    var hasUnreadRequest: Bool { !machine.isLingering && !stream.peerEnded && stream.hasUnreadInput() }
+
     func close(reset: Bool = false) {
         if case .closed = machine.state { return }
         machine.close()

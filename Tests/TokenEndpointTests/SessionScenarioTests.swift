@@ -281,3 +281,18 @@ struct SessionScenarioTests {
         #expect(starting.status == 503)
     }
 }
+
+@Suite(.serialized)
+struct LargeSessionTests {
+    /// One megabyte is refused while it arrives: the fields of a request have a bound, and behind it nothing is read.
+    @Test(arguments: [16_000, 17_000, 1_000_000])
+    func aSessionThatIsTooLargeIsRefusedAndTheServerLivesOn(bytes: Int) async throws {
+        let fixture = try await EndpointFixture()
+        let answer = try await fixture.exchange(
+            "POST /january/client-token HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
+                + String(repeating: "a", count: bytes) + "\r\n\r\n", port: fixture.port)
+        #expect(answer.status == (bytes < 16_384 ? 401 : 431))
+        let good = try await fixture.mint(try fixture.session("user-1"))
+        #expect(good.status == 201)
+    }
+}
