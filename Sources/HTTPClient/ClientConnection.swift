@@ -27,9 +27,6 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     private var hasServed = false
     /// It has been left alone since the last byte: the peer may have closed it.
     private var mayBeStale = false
-    /// The turn of the loop in which it served last: within that turn it is as fresh as a look at the kernel could make it, and under load
-    /// most requests are sent in it.
-    private var servedInTurn = MonotonicInstant(nanoseconds: .min)
     /// The kernel had nothing more when the last bytes were read.
     private var isInputDrained = true
     /// Inside the call that delivers bytes of this connection.
@@ -132,8 +129,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
         }
         // Inside its own read a TLS stream cannot tell yet that it is empty, but the read before this call has just found it so.
         let isKnownDrained = isReceiving && isInputDrained && tls != nil
-        let isFresh = servedInTurn == client.loop.now && isInputDrained && !stream.peerEnded
-        if mayBeStale, !isKnownDrained, !isFresh, stream.hasUnreadInput() {
+        if mayBeStale, !isKnownDrained, stream.hasUnreadInput() {
             // Closed, or about to be: whatever came while nothing was asked is no answer to this request (RFC 9112 section 9.3.1).
             return giveUp(.notSent(.closedBeforeSend))
         }
@@ -198,7 +194,6 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             mayBeStale = false
             client.act(pool.machine.released(id, isReusable: isReusable, now: client.loop.now), on: self)
             mayBeStale = true
-            servedInTurn = client.loop.now
             if !somebodyWaits { client.finish(exchange, result) }
         }
     }
