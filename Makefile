@@ -16,7 +16,7 @@ help:
 	@echo 'make sanitize  the tests under the address and the thread sanitizer'
 	@echo 'make bench     side by side with nginx'
 	@echo 'make schema    config/schema.json anew'
-	@echo 'make long      what takes hours'
+	@echo 'make long      corpora, sanitizers, the benchmark with more rounds'
 
 deps:
 	@scripts/install-dependencies build
