@@ -1,6 +1,6 @@
 # Builds with the toolchain's image, runs on a small Debian: no compiler, no package manager needed at run time, not root.
 FROM swift:6.3-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libyaml-dev pkg-config \
+RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libyaml-dev libsqlite3-dev libhiredis-dev pkg-config \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY Package.swift ./
@@ -10,7 +10,7 @@ RUN swift build -c release --static-swift-stdlib --product january-token-endpoin
     && strip .build/release/january-token-endpoint
 
 FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libssl3 zlib1g libyaml-0-2 \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libssl3 zlib1g libyaml-0-2 libsqlite3-0 libhiredis0.14 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --no-create-home --uid 10001 january
 COPY --from=build /build/.build/release/january-token-endpoint /usr/local/bin/january-token-endpoint

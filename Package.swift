@@ -45,14 +45,15 @@ let package = Package(
         target(
             "CommandLineTool",
             [
-                "TokenEndpoint", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Telemetry", "Configuration",
-                "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives",
+                "TokenEndpoint", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Revocations", "RateLimiting",
+                "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives",
             ]),
         target(
             "TokenEndpoint",
             [
-                "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Telemetry", "Configuration",
-                "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives", "CZlib",
+                "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Revocations", "RateLimiting", "Redis",
+                "SQLite", "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "GCRA",
+                "StrictJSON", "Primitives", "CZlib",
             ]),
         target(
             "JanuarySimulator",
@@ -65,6 +66,14 @@ let package = Package(
         target("EndUsers", ["Configuration", "Digests", "StrictJSON", "Primitives"]),
         target("Policy", ["Configuration", "StrictJSON", "Primitives"]),
         target("January", ["Configuration", "HTTPMessage", "Digests", "StrictJSON", "Primitives"]),
+        target(
+            "Revocations",
+            ["Redis", "SQLite", "Telemetry", "Configuration", "EventLoop", "Digests", "StrictJSON", "Primitives"]),
+        target(
+            "RateLimiting",
+            ["Redis", "Telemetry", "Configuration", "EventLoop", "HTTPMessage", "Digests", "GCRA", "Primitives"]),
+        target("Redis", ["Telemetry", "Configuration", "TLS", "EventLoop", "Primitives", "CHiredis"]),
+        target("SQLite", ["EventLoop", "Primitives", "CSQLite"]),
         target("Telemetry", ["Configuration", "Digests", "Primitives"]),
         target("Configuration", ["StrictJSON", "Primitives", "CYaml"]),
         target("TLS", ["EventLoop", "Primitives", "COpenSSL"]),
@@ -72,11 +81,14 @@ let package = Package(
         target("HTTPMessage", ["Primitives"]),
         target("JOSE", ["Digests", "StrictJSON", "Primitives", "COpenSSL"]),
         target("Digests", ["Primitives", "COpenSSL"]),
+        target("GCRA", ["Primitives"]),
         target("StrictJSON", ["Primitives"]),
         target("Primitives", []),
         library("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
         library("CYaml", pkgConfig: "yaml-0.1", apt: "libyaml-dev"),
         library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
+        library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
+        library("CHiredis", pkgConfig: "hiredis", apt: "libhiredis-dev"),
         library("CSystem", apt: "libc6-dev"),
 
         .target(
@@ -90,6 +102,21 @@ let package = Package(
         tests("TLSTests", ["TLS", "EventLoop", "Primitives"]),
         tests("ConfigurationTests", ["Configuration", "StrictJSON", "Primitives"]),
         tests("TelemetryTests", ["Telemetry", "Configuration", "Primitives"]),
+        tests("GCRATests", ["GCRA", "Primitives"]),
+        tests("SQLiteTests", ["SQLite", "EventLoop", "Primitives"]),
+        tests("RedisTests", ["Redis", "Telemetry", "Configuration", "TLS", "EventLoop", "Primitives"]),
+        tests(
+            "RateLimitingTests",
+            [
+                "RateLimiting", "Redis", "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "Digests", "GCRA",
+                "StrictJSON", "Primitives",
+            ]),
+        tests(
+            "RevocationsTests",
+            [
+                "Revocations", "Redis", "SQLite", "Telemetry", "Configuration", "TLS", "EventLoop", "Digests", "StrictJSON",
+                "Primitives",
+            ]),
         tests("JanuaryTests", ["January", "Configuration", "HTTPMessage", "StrictJSON", "Primitives"]),
         tests("PolicyTests", ["Policy", "Configuration", "StrictJSON", "Primitives"]),
         tests("EndUsersTests", ["EndUsers", "Configuration", "StrictJSON", "Primitives"]),
@@ -105,8 +132,8 @@ let package = Package(
             "TokenEndpointTests",
             [
                 "TokenEndpoint", "JanuarySimulator", "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy",
-                "January", "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "JOSE", "StrictJSON", "Digests",
-                "Primitives",
+                "January", "Revocations", "RateLimiting", "Redis", "SQLite", "Telemetry", "Configuration", "TLS", "EventLoop",
+                "HTTPMessage", "JOSE", "GCRA", "StrictJSON", "Digests", "Primitives",
             ]),
         tests(
             "CommandLineToolTests",

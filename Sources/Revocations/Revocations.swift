@@ -1,0 +1,2 @@
+/// Fences and the durable work behind a revocation.
+enum RevocationsModule {}
