@@ -251,7 +251,7 @@ struct Run {
     ])
     func healthcheckAsksLoopbackForAWildcard(listen: String, asked: [String]) throws {
         let address = try #require(SocketAddress(listen))
-        #expect(HealthcheckCommand.addresses(for: address).map(\.description) == asked)
+        #expect(RunningServer.addresses(for: address).map(\.description) == asked)
     }
 
     @Test func healthcheckHasNobodyToAskWithoutManagement() throws {
