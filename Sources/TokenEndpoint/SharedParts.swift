@@ -3,12 +3,14 @@ import HTTPClient
 import HTTPMessage
 import January
 import Primitives
+import Revocations
 import Telemetry
 
 /// What all loops share and no reload replaces: atomics, short locks, and values that never change.
 final class SharedParts: Sendable {
     let lifecycle: Lifecycle
     let mintsInFlight: MintsInFlight
+    let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
@@ -19,13 +21,14 @@ final class SharedParts: Sendable {
 
     init(
         config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
-        time: any TimeSource
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        hash = EndUserHash(config.log)
-        mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         let audit = AuditLog(
