@@ -53,8 +53,8 @@ package final class TokenEndpoint: Sendable {
     private let readiness: Readiness
     private let log: Log
     private let time: any TimeSource
-    private let state: StateParts
-    private let revocations: RevocationService?
+    let state: StateParts
+    let revocations: RevocationService?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
@@ -230,7 +230,7 @@ package final class TokenEndpoint: Sendable {
     package func stop(then done: @escaping @Sendable () -> Void) {
         generation.verifiers.stop()
         revocations?.stop()
-        let done: @Sendable () -> Void = { [self] in closeState(then: done) }
+        let closed: @Sendable () -> Void = { [self] in closeState(then: done) }
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {
@@ -239,7 +239,7 @@ package final class TokenEndpoint: Sendable {
                         count -= 1
                         return count == 0
                     }
-                    if last { done() }
+                    if last { closed() }
                 }
             }
         }
