@@ -2,7 +2,7 @@
 struct SourceRules {
     /// Modules of the system that a target may import, besides the targets it depends on, and why.
     static let systemModules: [String: Set<String>] = [
-        // Mutexes and the erasing of secrets.
+        // Mutexes, semaphores, threads with a name, the erasing of secrets.
         "Primitives": ["Glibc", "Synchronization"],
         // The one place for sockets, epoll, timers, threads and queues.
         "EventLoop": ["Glibc", "Dispatch", "Synchronization"],

@@ -146,7 +146,6 @@ private final class Pair {
         let pair = try Pair(Self.client(), Self.server(TestCertificates.shared.get().issue("DNS:localhost"), version, version))
         #expect(pair.handshake() == (.done, .done))
         #expect(pair.client.version == version)
-        #expect(pair.client.negotiatesHTTP1)
         let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         #expect(pair.send(bytes, from: pair.client, to: pair.server) == bytes)
         #expect(pair.send(bytes, from: pair.server, to: pair.client) == bytes)
