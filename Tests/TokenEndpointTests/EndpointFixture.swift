@@ -250,8 +250,11 @@ final class EndpointFixture: Sendable {
 final class ShiftedTime: TimeSource {
     private let system = SystemTime()
     private let shift = Lock(Duration.zero)
+    private let step = Lock(Duration.zero)
 
     func monotonic() -> MonotonicInstant { system.monotonic() + shift.withLock { $0 } }
-    func wall() -> WallInstant { system.wall() + shift.withLock { $0 } }
+    func wall() -> WallInstant { system.wall() + shift.withLock { $0 } + step.withLock { $0 } }
     func advance(by duration: Duration) { shift.withLock { $0 += duration } }
+    /// The wall clock alone is set to another time.
+    func stepWall(by duration: Duration) { step.withLock { $0 += duration } }
 }
