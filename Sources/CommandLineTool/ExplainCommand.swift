@@ -1,4 +1,5 @@
 import EndUsers
+import JOSE
 import Primitives
 import Sessions
 import TokenEndpoint
@@ -87,8 +88,8 @@ enum ExplainCommand {
     ) {
         for line in trace.lines { console.print(line.description) }
         let reached = Set(trace.lines.map(\.step))
-        for step in ExplainedStep.allCases where !reached.contains(step.rawValue) {
-            console.print("\(step.rawValue): skipped: not reached")
+        for step in ExplainedStep.names where !reached.contains(step) {
+            console.print("\(step): skipped: not reached")
         }
         let isUnknown: Bool
         switch finding {
@@ -115,22 +116,15 @@ enum ExplainCommand {
     }
 }
 
-/// The steps in their order. `claim` and `required claim` lines stand between them.
+/// The steps in their order. `claim` and `required claim` lines stand between them; those of a JWT come from ``JWTStep``.
 enum ExplainedStep: String, CaseIterable {
-    case found, scheme, format, verifier
-    case critical = "crit"
-    case algorithm = "alg"
-    case type = "typ"
-    case keyID = "kid"
-    case signature
-    case issuer = "iss"
-    case audience = "aud"
-    case expiration = "exp"
-    case notBefore = "nbf"
-    case lifetime
-    case subject = "sub"
-    case binding = "cnf"
+    case found, scheme, verifier
     case person
     case endUser = "end user"
     case features, scopes, ttl
+
+    static let names: [String] =
+        [Self.found, .scheme].map(\.rawValue) + [JWTStep.format.rawValue, Self.verifier.rawValue]
+        + JWTStep.allCases.filter { $0 != .format }.map(\.rawValue)
+        + [Self.person, .endUser, .features, .scopes, .ttl].map(\.rawValue)
 }

@@ -290,6 +290,9 @@ struct Run {
         let path = try file(Self.good + "management: { listen: \"off\" }\n")
         let run = Run(["healthcheck", "--config", path])
         #expect(run.code == .failed)
-        #expect(run.errors == "management.listen is off: there is nobody to ask\n")
+        #expect(
+            run.errors
+                == "management.listen is off, so there is no /readyz to ask; GET /healthz on the public listener says whether the server is up\n"
+        )
     }
 }
