@@ -126,10 +126,10 @@ final class HealthProbe: ByteStreamDelegate {
     }
 
     func streamDidEnd(_ stream: ByteStream) {
-        do throws(HTTPParseError) {
-            if try decoder?.finishAtEOF() == true { return answered() }
-        } catch {}
-        finish(.unreadable)
+        var isComplete = false
+        // One that ends inside its framing is as unreadable as one without a head.
+        do throws(HTTPParseError) { isComplete = try decoder?.finishAtEOF() == true } catch { isComplete = false }
+        if isComplete { answered() } else { finish(.unreadable) }
     }
 
     private func answered() {

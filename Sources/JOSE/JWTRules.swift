@@ -187,20 +187,22 @@ package struct JWTRules: Sendable, Equatable {
         func date(_ value: Double?) -> String { value.map { shown("\($0), \($0 - now) s from now") } ?? "" }
         switch step {
         case .issuer:
-            guard issuers != nil else { return "any issuer is accepted" }
-            guard let issuer = claims.issuer else { return "there is no iss" }
-            return (isOK ? "as configured" : "not the configured issuer") + shown(issuer.debugDescription)
+            guard let issuers else { return "any issuer is accepted" }
+            guard let issuer = claims.issuer else { return "there is no iss; configured: \(Self.list(issuers))" }
+            return (isOK ? "as configured" : "not as configured: \(Self.list(issuers))") + shown(issuer.debugDescription)
         case .audience:
-            guard audience != nil else { return "any audience is accepted" }
-            guard !claims.audience.isEmpty else { return "there is no aud" }
-            return (isOK ? "as configured" : "does not hold the configured audience")
+            guard let audience else { return "any audience is accepted" }
+            guard !claims.audience.isEmpty else { return "there is no aud; configured: \(Self.list(audience))" }
+            return (isOK ? "as configured" : "does not hold what is configured: \(Self.list(audience))")
                 + shown(claims.audience.map(\.debugDescription).joined(separator: ", "))
         case .expiration:
             guard claims.expiration != nil else { return "there is no exp, which is required" }
-            return (isOK ? "not expired" : "expired") + date(claims.expiration)
+            return (isOK ? "not expired" : "expired, \(clockSkew.fractionalSeconds) s of clock skew allowed")
+                + date(claims.expiration)
         case .notBefore:
             guard claims.notBefore != nil else { return "there is no nbf" }
-            return (isOK ? "valid already" : "not yet valid") + date(claims.notBefore)
+            return (isOK ? "valid already" : "not yet valid, \(clockSkew.fractionalSeconds) s of clock skew allowed")
+                + date(claims.notBefore)
         case .lifetime:
             guard let maxLifetime else { return "no longest lifetime is configured" }
             return "\(isOK ? "at most" : "longer than") \(maxLifetime.fractionalSeconds) s" + date(claims.expiration)
@@ -216,6 +218,8 @@ package struct JWTRules: Sendable, Equatable {
         case .format, .critical, .algorithm, .type, .keyID, .signature: return ""
         }
     }
+
+    private static func list(_ values: [String]) -> String { values.map(\.debugDescription).joined(separator: ", ") }
 
     private func record(_ step: JWTStep, _ finding: Finding, _ text: String, in trace: JWTTrace) {
         switch finding {

@@ -91,7 +91,7 @@ package struct SessionRefusal: Error, Sendable, Hashable {
 
     package static let noSession = SessionRefusal(.noSession, nil)
     static let ambiguousCredential = SessionRefusal(.ambiguousCredential, "malformed")
-    static let malformedCredential = SessionRefusal(.malformedCredential, "malformed")
+    package static let malformedCredential = SessionRefusal(.malformedCredential, "malformed")
     static let credentialTooLarge = SessionRefusal(.credentialTooLarge, "malformed")
     static let notAJWT = SessionRefusal(.notAJWT, "malformed")
     static let noVerifierForIssuer = SessionRefusal(.noVerifierForIssuer, "issuer")

@@ -2,6 +2,7 @@ import EventLoop
 import HTTPMessage
 import JOSE
 import Primitives
+import StrictJSON
 import Telemetry
 
 /// All verifiers of one configuration and the key sets they share. Immutable after `init`; used by every loop.
@@ -10,14 +11,15 @@ package final class SessionVerifiers: Sendable {
     let verifiers: [JWTSessionVerifier]
     /// In the order of the configuration, each source once.
     package let keySets: [KeySetCache]
-    private let byIssuer: [String: [Int]]
+    /// By the issuer's bytes: two spellings of one text are two issuers.
+    private let byIssuer: [NameKey: [Int]]
     private let anyIssuer: Int?
 
     /// - Parameter previous: the verifiers of the configuration before: an unchanged key set goes on, loaded and with its limits.
     package init(_ config: SessionsConfig, previous: SessionVerifiers? = nil) {
         self.config = config
         var keySets: [KeySetCache] = []
-        var byIssuer: [String: [Int]] = [:]
+        var byIssuer: [NameKey: [Int]] = [:]
         var anyIssuer: Int?
         var verifiers: [JWTSessionVerifier] = []
         for (index, verifier) in config.verifiers.enumerated() {
@@ -31,7 +33,7 @@ package final class SessionVerifiers: Sendable {
             }
             verifiers.append(JWTSessionVerifier(config: verifier, remote: remote))
             if let issuers = verifier.rules.issuers {
-                for issuer in issuers { byIssuer[issuer, default: []].append(index) }
+                for issuer in issuers { byIssuer[NameKey(issuer), default: []].append(index) }
             } else if anyIssuer == nil {
                 anyIssuer = index
             }
@@ -77,20 +79,36 @@ package final class SessionVerifiers: Sendable {
 
     /// The verifiers that may accept a token with this unverified issuer. The choice is made once: what they refuse is refused.
     func choose(for claims: JWTClaims) -> [Int] {
-        if let issuer = claims.issuer, let indices = byIssuer[issuer] {
+        if let issuer = claims.issuer, let indices = byIssuer[NameKey(issuer)] {
             guard indices.count > 1 else { return indices }
             // Each would refuse another audience than its own anyway: no signature has to be verified for that.
-            let meant = indices.filter { verifiers[$0].mayAccept(audience: claims.audience) }
+            let meant = indices.filter { verifiers[$0].config.mayAccept(audience: claims.audience) }
             return meant.isEmpty ? Array(indices.prefix(1)) : meant
         }
         return anyIssuer.map { [$0] } ?? []
     }
 }
 
-extension JWTSessionVerifier {
+extension JWTVerifierConfig {
     fileprivate func mayAccept(audience: [String]) -> Bool {
-        guard let allowed = config.rules.audience else { return true }
+        guard let allowed = rules.audience else { return true }
         return audience.contains { one in allowed.contains { $0.hasSameBytes(as: one) } }
+    }
+}
+
+extension SessionsConfig {
+    /// The verifiers that a token of this issuer may come to, before its audience is looked at. Who asks once (commands, policy tests)
+    /// asks here; requests ask ``SessionVerifiers``.
+    package func verifiers(forIssuer issuer: String?) -> [JWTVerifierConfig] {
+        let named = verifiers.filter { $0.rules.issuers?.contains { $0.hasSameBytes(as: issuer ?? "") } ?? false }
+        return named.isEmpty ? Array(verifiers.filter { $0.rules.issuers == nil }.prefix(1)) : named
+    }
+
+    /// The one whose namespace, prefix and person rules count for claims that nobody signed.
+    package func verifier(forClaims claims: JSONObject) -> JWTVerifierConfig? {
+        let found = verifiers(forIssuer: claims["iss"]?.string)
+        let audience = claims["aud"].map { $0.array?.compactMap(\.string) ?? [$0.string].compactMap(\.self) } ?? []
+        return found.first { $0.mayAccept(audience: audience) } ?? found.first
     }
 }
 

@@ -107,13 +107,13 @@ extension JSONObject: ExpressibleByDictionaryLiteral {
 }
 
 /// A name as a set element: hashed (seeded per process, so that collisions cannot be prepared) and compared by its bytes.
-struct NameKey: Hashable {
+package struct NameKey: Hashable, Sendable {
     private let name: String
-    init(_ name: String) { self.name = name }
+    package init(_ name: String) { self.name = name }
 
-    static func == (left: NameKey, right: NameKey) -> Bool { left.name.hasSameBytes(as: right.name) }
+    package static func == (left: NameKey, right: NameKey) -> Bool { left.name.hasSameBytes(as: right.name) }
 
-    func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         var name = name
         name.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }

@@ -181,6 +181,7 @@ final class ScriptedProvider: Sendable {
     enum Answer: Sendable {
         case page(status: Int = 200, fields: [(String, String)] = [], body: String)
         case failure(UpstreamError)
+        case tlsFailure(StaticString)
         /// Answered when the test says so.
         case held
     }
@@ -224,7 +225,7 @@ final class ScriptedProvider: Sendable {
 /// The exchange on the home loop.
 final class ScriptedExchange: HTTPExchange {
     private let provider: ScriptedProvider
-    private let loop: Lock<EventLoop?> = Lock(nil)
+    private(set) var lastTLSFailure: StaticString?
 
     init(_ provider: ScriptedProvider) { self.provider = provider }
 
@@ -236,6 +237,7 @@ final class ScriptedExchange: HTTPExchange {
         let authorization = Fields(request.fields).string(.authorization)
         let timeout = Duration.nanoseconds(deadline.nanoseconds)
         let answer = provider.answer(url, authorization: authorization, maxBytes: request.maxResponseBytes, timeout: timeout)
+        lastTLSFailure = if case .tlsFailure(let reason) = answer { reason } else { nil }
         if case .held = answer {
             // The test releases it through the loop it came from.
             let box = UnsafeTransfer(completion)
@@ -254,6 +256,7 @@ final class ScriptedExchange: HTTPExchange {
             }
             return .success(UpstreamResponse(status: status, fields: Fields(block), body: Array(body.utf8)))
         case .failure(let error): return .failure(error)
+        case .tlsFailure: return .failure(.notSent(.tls))
         case .held: return .failure(.timedOut(sent: true))
         }
     }
