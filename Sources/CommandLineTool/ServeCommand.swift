@@ -24,6 +24,13 @@ enum ServeCommand {
             invocation.console.complain("\(CommandLineTool.name): cannot start a thread")
             return .failed
         }
+        var audit: AuditOutput?
+        do throws(AuditOutput.Failure) {
+            audit = try AuditOutput(config.audit)
+        } catch {
+            invocation.console.complain(error.message)
+            return error.code
+        }
         let time = SystemTime()
         let log = Log(
             level: config.log.level, format: config.log.format(isTerminal: output.isTerminal), time: time, output: writer)
@@ -34,11 +41,13 @@ enum ServeCommand {
         metrics.registerBuildInfo(version: TokenEndpoint.version)
         metrics.counters("log_dropped_total", help: "Lines of the log that were lost.") { [([], Double(writer.droppedCount))] }
 
-        let life = ServerLife(log: log)
+        let life = ServerLife(log: log, reopen: { [audit] in audit?.reopen(log) })
         // Before anything listens: a signal that comes during the start is answered like any other.
         let signals = SignalWatcher([SIGTERM, SIGINT, SIGHUP]) { life.received($0) }
         do throws(TokenEndpoint.StartError) {
-            let endpoint = try TokenEndpoint(config: config, log: log, metrics: metrics, time: time) { life.listening($0) }
+            let endpoint = try TokenEndpoint(
+                config: config, log: log, metrics: metrics, time: time, auditOutput: audit?.writer
+            ) { life.listening($0) }
             life.started(endpoint, config: config)
         } catch {
             life.failed(error)
@@ -46,6 +55,7 @@ enum ServeCommand {
         let ending = life.wait()
         withExtendedLifetime(signals) {}
         if let message = ending.message { invocation.console.complain("\(CommandLineTool.name): \(message)") }
+        audit?.writer.close(within: flushLimit)
         writer.close(within: flushLimit)
         return ending.code
     }

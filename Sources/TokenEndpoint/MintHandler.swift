@@ -31,6 +31,7 @@ final class MintHandler {
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
         Step(name: "policy") { $0.decideTerms() },
+        Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
         Step(name: "admission") { $0.enterInFlight() },
         Step(name: "mint") { $0.mint() },
         Step(name: "delivery") { $0.deliver() },
@@ -145,6 +146,11 @@ final class MintHandler {
         return .next
     }
 
+    private func refuseWhatCannotBeRecorded() -> Progress {
+        guard loop.shared.audit.refusesMints else { return .next }
+        return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
+    }
+
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
         guard let entry = loop.shared.mintsInFlight.enter(endUserID.text, deadline: deadline) else {
@@ -233,6 +239,7 @@ final class MintHandler {
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
+        if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
         loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

@@ -16,10 +16,16 @@ struct Problem: Sendable, Equatable {
     var challenge: Challenge?
     /// Bounded, for the log and metrics: finer than the code.
     var reason: String
+    /// Instead of the code's own message.
+    var detail: StaticString?
+    /// Management API: the member or parameter that is wrong.
+    var member: String?
 
     enum Challenge: Sendable, Equatable {
         case noSession
         case invalidToken(String)
+        /// `wasSent`: a token, and it was a wrong one. `takesBasic`: as a password, too.
+        case management(wasSent: Bool, takesBasic: Bool)
     }
 
     init(_ code: ProblemCode, reason: String = "", retryAfter: Int? = nil) {
@@ -30,7 +36,8 @@ struct Problem: Sendable, Equatable {
 
     static func == (left: Self, right: Self) -> Bool {
         left.code == right.code && left.retryAfter == right.retryAfter && left.challenge == right.challenge
-            && left.reason == right.reason && left.allow?.description == right.allow?.description
+            && left.reason == right.reason && left.member == right.member
+            && left.detail?.description == right.detail?.description && left.allow?.description == right.allow?.description
     }
 
     static func methodNotAllowed(allow: StaticString) -> Problem {
@@ -97,6 +104,7 @@ struct Problem: Sendable, Equatable {
 
     /// For the app's developer: what to do.
     var message: StaticString {
+        if let detail { return detail }
         guard code == .invalidSession else { return code.message }
         return switch reason {
         case "no_session": "No session was sent. Sign in and send the session as Authorization: Bearer."

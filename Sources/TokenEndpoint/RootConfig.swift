@@ -25,6 +25,8 @@ package struct RootConfig: Sendable {
     package var drain: DrainConfig
     package var state: StateConfig
     package var log: LogConfig
+    package var audit: AuditConfig
+    package var selfService: SelfServiceConfig
 
     /// Reads everything.
     /// - Returns: `nil` where there are problems; the reader has all of them.
@@ -48,15 +50,20 @@ package struct RootConfig: Sendable {
         let http = HTTPConfig.read(root, proxies: trustedProxies)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
+        let audit = AuditConfig.read(root.section("audit"))
+        let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
         refuseRateLimits(root.section("rate_limits"))
         checkCertificates(root, january, sessions)
-        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
+        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
+            root.section(name).finish()
+        }
         root.finish()
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
-            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log)
+            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log,
+            audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }

@@ -15,8 +15,12 @@ final class SharedParts: Sendable {
     let recorder: OutcomeRecorder
     let log: Log
     let hash: EndUserHash
+    let audit: AuditLog
 
-    init(config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, metrics: Metrics, time: any TimeSource) {
+    init(
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource
+    ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
@@ -24,7 +28,11 @@ final class SharedParts: Sendable {
         mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
-        recorder = OutcomeRecorder(log: log, metrics: metrics, hash: hash)
+        let audit = AuditLog(
+            config.audit, log: log, output: auditOutput, time: time, hash: hash, endUserID: config.log.endUserID)
+        self.audit = audit
+        recorder = OutcomeRecorder(log: log, audit: audit, metrics: metrics, hash: hash)
+        metrics.counters("audit_dropped_total", help: "Audit records that were lost.") { [([], Double(audit.droppedCount))] }
         self.metrics.register(
             metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
     }
@@ -44,6 +52,7 @@ final class SharedParts: Sendable {
         }
         if failure.isSecurityEvent {
             metrics.securityEvents(failure.reason.description).add()
+            audit.write(.securityEvent, [LogField("kind", failure.reason.description)] + fields() + endUser(endUserID))
             log.write(
                 .error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(),
                 callerCaused: true)
@@ -63,11 +72,14 @@ final class SharedParts: Sendable {
         }
     }
 
+    private func endUser(_ endUserID: EndUserID?) -> [LogField] { endUserID.map { [audit.endUser($0.text)] } ?? [] }
+
     /// The other key has worked where the current one was refused.
     func keySwitched(to slot: KeySlot) {
         metrics.keySwitches(slot).add()
+        let fields = [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+        audit.write(.keyChanged, fields)
         log.write(
-            .warning, "January rejects the current API key; the other one is in use now",
-            [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)])
+            .warning, "January rejects the current API key; the other one is in use now", fields)
     }
 }

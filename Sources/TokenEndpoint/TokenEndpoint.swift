@@ -4,6 +4,7 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import Revocations
 import Sessions
 import TLS
 import Telemetry
@@ -56,9 +57,12 @@ package final class TokenEndpoint: Sendable {
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
     ///
-    /// - Parameter ready: called once both listeners accept; with the error when they cannot.
+    /// - Parameters:
+    ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
+    ///   - ready: called once both listeners accept; with the error when they cannot.
     package init(
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
+        auditOutput: (any LogOutput)? = nil, revocations: (any RevocationControl)? = nil,
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
         self.config = config
@@ -73,7 +77,8 @@ package final class TokenEndpoint: Sendable {
 
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
-        let shared = SharedParts(config: config, lifecycle: lifecycle, keys: keys, log: log, metrics: metrics, time: time)
+        let shared = SharedParts(
+            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput, metrics: metrics, time: time)
         self.shared = shared
         let january = JanuaryService(
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
@@ -121,8 +126,9 @@ package final class TokenEndpoint: Sendable {
             managementServer = management
             management.start(
                 loops: [loops[0]], sockets: [managementSocket],
-                makeHandler: { [readiness] _ in
-                    ManagementEndpoint(readiness: readiness, metrics: metrics, config: config.management)
+                makeHandler: { [readiness] loop in
+                    ManagementEndpoint(
+                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: revocations)
                 }, ready: oneIsReady)
         } else {
             managementServer = nil

@@ -283,7 +283,7 @@ struct Run {
     ])
     func healthcheckAsksLoopbackForAWildcard(listen: String, asked: [String]) throws {
         let address = try #require(SocketAddress(listen))
-        #expect(HealthcheckCommand.addresses(for: address).map(\.description) == asked)
+        #expect(RunningServer.addresses(for: address).map(\.description) == asked)
     }
 
     @Test func healthcheckHasNobodyToAskWithoutManagement() throws {
@@ -292,7 +292,7 @@ struct Run {
         #expect(run.code == .failed)
         #expect(
             run.errors
-                == "management.listen is off, so there is no /readyz to ask; GET /healthz on the public listener says whether the server is up\n"
+                == "management.listen is off, so there is nobody to ask; GET /healthz on the public listener says whether the server is up\n"
         )
     }
 }
