@@ -13,6 +13,7 @@ package final class Server: Sendable {
     private let config: ServerConfig
     private let addresses: AddressCounter?
     private let parts = Lock<[Part]>([])
+    private let sockets = Lock<[ListeningSocket]>([])
 
     package init(config: ServerConfig) {
         self.config = config
@@ -29,6 +30,7 @@ package final class Server: Sendable {
         makeHandler: @escaping @Sendable (EventLoop) -> any RequestHandler,
         ready: @escaping @Sendable (SystemError?) -> Void
     ) {
+        self.sockets.withLock { $0 = sockets }
         let waiting = Lock((count: loops.count, error: SystemError?.none))
         for loop in loops {
             loop.execute { [self] in
@@ -68,12 +70,26 @@ package final class Server: Sendable {
 
     /// What waits in the listeners' queues is accepted, then nothing more. `done` runs on the last loop to finish.
     package func stopAccepting(done: @escaping @Sendable () -> Void) {
+        removeFiles()
         onEachLoop({ $0.stopAccepting() }, done: done)
+    }
+
+    /// Before the queues are emptied, so that nothing comes into them afterwards. A next process has no file to replace.
+    private func removeFiles() {
+        let sockets = self.sockets.withLock { sockets in
+            defer { sockets = [] }
+            return sockets
+        }
+        for socket in sockets { socket.removeFile() }
     }
 
     package func closeIdle(over duration: Duration) { onEachLoop { $0.closeIdle(over: duration) } }
 
-    package func closeAll(done: @escaping @Sendable () -> Void) { onEachLoop({ $0.closeAll() }, done: done) }
+    /// Everything ends now, the listeners included.
+    package func closeAll(done: @escaping @Sendable () -> Void) {
+        removeFiles()
+        onEachLoop({ $0.closeAll() }, done: done)
+    }
 
     package var openConnections: Int { counters.open.load() }
 
