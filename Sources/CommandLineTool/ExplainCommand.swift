@@ -1,5 +1,6 @@
 import EndUsers
 import Primitives
+import RateLimiting
 import Sessions
 import TokenEndpoint
 
@@ -71,7 +72,21 @@ enum ExplainCommand {
         trace.record("features", .ok, grant.features.joined(separator: ", "))
         trace.record("scopes", .ok, grant.scopes.joined(separator: " "))
         trace.record("ttl", .ok, "\(grant.ttlSeconds) s")
+        trace.record("limits", .ok, limits(of: session, config.rateLimits))
         return .accepted
+    }
+
+    /// The limits a mint with this session is charged to, in their order. What was used of them only the server knows.
+    private static func limits(of session: VerifiedSession, _ limits: RateLimits) -> String {
+        let named = RateLimits.order.compactMap { name -> String? in
+            guard let rule = limits.rule(of: name) else { return nil }
+            let seconds = Duration.nanoseconds(rule.period).formattedSeconds
+            var text = "\(name.rawValue) \(rule.requests) in \(seconds) s, burst \(rule.burst)"
+            if name == .session { text += session.sessionID == nil ? ", by the session itself" : ", by its session ID" }
+            return text
+        }
+        if named.isEmpty { return "none" }
+        return named.joined(separator: "; ") + (limits.mode == .shadow ? "; shadow: counted, never refused" : "")
     }
 
     // MARK: The report
@@ -117,5 +132,13 @@ enum ExplainedStep: String, CaseIterable {
     case binding = "cnf"
     case person
     case endUser = "end user"
-    case features, scopes, ttl
+    case features, scopes, ttl, limits
+}
+
+extension Duration {
+    /// `60`, or `0.5`.
+    fileprivate var formattedSeconds: String {
+        let seconds = fractionalSeconds
+        return seconds == seconds.rounded() ? String(Int(seconds)) : String(seconds)
+    }
 }

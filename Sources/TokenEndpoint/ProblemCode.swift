@@ -16,6 +16,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case uriTooLong = "uri_too_long"
     case expectationFailed = "expectation_failed"
     case headerFieldsTooLarge = "header_fields_too_large"
+    case rateLimited = "rate_limited"
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
     case httpVersionNotSupported = "http_version_not_supported"
@@ -46,6 +47,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .uriTooLong: 414
         case .expectationFailed: 417
         case .headerFieldsTooLarge: 431
+        case .rateLimited: 429
         case .clientGone: 499
         case .internalError: 500
         case .notImplemented: 501
@@ -80,6 +82,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .uriTooLong: "The request line is too long."
         case .expectationFailed: "Only Expect: 100-continue is understood."
         case .headerFieldsTooLarge: "The request fields are too large or too many. Is the session over 16 KiB?"
+        case .rateLimited: "Too many requests. Try again after Retry-After; a client token is good for minutes, so keep it."
         case .internalError: "Something unforeseen went wrong here. Operators: see the log with this request_id."
         case .notImplemented: "This transfer coding is not understood. Send the request with Content-Length or chunked."
         case .httpVersionNotSupported: "Speak HTTP/1.1."

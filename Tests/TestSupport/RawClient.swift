@@ -6,7 +6,10 @@ package final class RawClient: Sendable {
     package struct Failure: Error { package let what: String }
     private let fd: Int32
 
-    package init(port: UInt16, host: String = "127.0.0.1", receiveTimeoutSeconds: Int = 10) throws {
+    /// - Parameter source: the client's own address, another one of the loopback network.
+    package init(
+        port: UInt16, host: String = "127.0.0.1", source: String? = nil, receiveTimeoutSeconds: Int = 10
+    ) throws {
         fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { throw Failure(what: "socket") }
         var timeout = timeval(tv_sec: receiveTimeoutSeconds, tv_usec: 0)
@@ -16,6 +19,13 @@ package final class RawClient: Sendable {
         setsockopt(fd, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        if let source {
+            inet_pton(AF_INET, source, &address.sin_addr)
+            let bound = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+            }
+            guard bound == 0 else { throw Failure(what: "bind: \(String(cString: strerror(errno)))") }
+        }
         address.sin_port = port.bigEndian
         inet_pton(AF_INET, host, &address.sin_addr)
         let result = withUnsafePointer(to: &address) {
