@@ -46,8 +46,10 @@ package struct LimitKeyMaker: Sendable {
         key(.session, verifier.utf8.span.bytes, credential.span.bytes, 0xff)
     }
 
+    /// Where cells are shared this is what `hash-id` prints, for every limit of a person; the store puts the limit's name in front.
     package func endUser(_ endUserID: String, limit: LimitName = .endUser) -> LimitKey {
-        key(limit, endUserID.utf8.span.bytes, RawSpan())
+        if case .shared(let secret) = mode { return LimitKey(secret.authenticate(endUserID.utf8.span.bytes)) }
+        return key(limit, endUserID.utf8.span.bytes, RawSpan())
     }
 
     package var all: LimitKey { key(.all, 0, 0) }

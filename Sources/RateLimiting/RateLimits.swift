@@ -10,11 +10,7 @@ package struct RateLimits: Sendable, Equatable {
         case shadow
     }
 
-    package enum Store: Sendable, Equatable {
-        case memory
-    }
-
-    package var store: Store = .memory
+    package var store: LimitStoreConfig = .memory
     package var mode: Mode = .enforce
     package var perAddress: GCRARule? = standardPerAddress
     package var perSession: GCRARule? = standardPerSession
@@ -30,7 +26,7 @@ package struct RateLimits: Sendable, Equatable {
     private static let second: Int64 = 1_000_000_000
 
     package init(
-        store: Store = .memory, mode: Mode = .enforce, perAddress: GCRARule? = standardPerAddress,
+        store: LimitStoreConfig = .memory, mode: Mode = .enforce, perAddress: GCRARule? = standardPerAddress,
         perSession: GCRARule? = standardPerSession, perEndUser: GCRARule? = standardPerEndUser, all: GCRARule? = nil
     ) {
         self.store = store
@@ -56,7 +52,7 @@ package struct RateLimits: Sendable, Equatable {
 
     package static func read(_ section: ConfigSection) -> RateLimits {
         RateLimits(
-            store: readStore(section), mode: section.choice("mode", default: .enforce),
+            store: .read(section), mode: section.choice("mode", default: .enforce),
             perAddress: read("per_address", section, default: standardPerAddress),
             perSession: read("per_session", section, default: standardPerSession),
             perEndUser: read("per_end_user", section, default: standardPerEndUser),
@@ -88,11 +84,5 @@ package struct RateLimits: Sendable, Equatable {
         }
         limit.finish()
         return GCRARule(requests: requests, periodNanoseconds: period.wholeNanoseconds, burst: burst)
-    }
-
-    private static func readStore(_ section: ConfigSection) -> Store {
-        let text = section.string("store", default: "memory") ?? "memory"
-        if text != "memory" { section.invalid("store", "must be memory in this version") }
-        return .memory
     }
 }

@@ -51,6 +51,8 @@ final class MintHandler {
     // What the steps find out, in their order.
     private var address: Charge?
     private var decision: LimitDecision?
+    /// What is left to be waited for limits that are counted elsewhere, all together.
+    private var limitWait = RedisLimitStore.maxWait
     /// In shadow mode: a limit would have ended this request, and nothing would have been charged behind it.
     private var isOverLimit = false
     private var credential: SessionCredential?
@@ -195,8 +197,10 @@ final class MintHandler {
     /// Asks the store, or looks at what it has answered meanwhile.
     private func charge(_ charges: Charges) -> Progress {
         if decision == nil {
-            decision = loop.limits.charge(charges, now: loop.loop.now, deadline: deadline) { decision in
+            let asked = loop.loop.now
+            decision = loop.limits.charge(charges, now: asked, deadline: min(deadline, asked + limitWait)) { decision in
                 self.decision = decision
+                self.limitWait -= self.loop.loop.now - asked
                 self.resume()
             }
         }
@@ -241,6 +245,8 @@ final class MintHandler {
         loop.shared.metrics.count(answer, loop: loop)
         if case .failure(let failure) = answer.result {
             loop.shared.january(failure, answer, endUserID: endUserID)
+            // January's own words, not the breaker's: the other replicas have not heard them.
+            if case .rateLimited(let wait) = failure, answer.first != nil { (loop.limits as? RedisLimitStore)?.hold(for: wait) }
             return .refused(Problem(failure))
         }
         return .next

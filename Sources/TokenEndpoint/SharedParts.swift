@@ -16,7 +16,7 @@ final class SharedParts: Sendable {
     let recorder: OutcomeRecorder
     /// Cells of the rate limits; with a shared store, what decides while it is away.
     let localLimits = MemoryLimitStore()
-    let limitKeys = LimitKeyMaker()
+    let limitKeys: LimitKeyMaker
     let limitMetrics: LimitMetrics
     let log: Log
     let hash: EndUserHash
@@ -26,6 +26,7 @@ final class SharedParts: Sendable {
         self.keys = keys
         self.log = log
         hash = EndUserHash(config.log)
+        limitKeys = SharedLimits.keys(config)
         mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)

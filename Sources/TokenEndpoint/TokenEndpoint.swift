@@ -81,6 +81,7 @@ package final class TokenEndpoint: Sendable {
 
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
+        let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
         loops = try Self.makeLoops(config.http.loopCount, time)
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
@@ -103,7 +104,7 @@ package final class TokenEndpoint: Sendable {
                 let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
-                    loop: loop, shared: shared, limits: shared.localLimits,
+                    loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {

@@ -45,6 +45,24 @@ import Testing
         #expect(!health.isAnswering)
     }
 
+    /// Who looks for a person in Redis asks `hash-id`.
+    @Test func aPersonsCellHasTheNameOfTheLogs() {
+        let secret = Secret("0123456789abcdef0123456789abcdef")
+        let charge = Charge(
+            .endUser, key: LimitKeyMaker(shared: secret).endUser("person-1"), rule: RateLimits.standardPerEndUser)
+        let expected = "january-endpoint:{limits}:per_end_user:\(EndUserHash(secret: secret).hash("person-1"))"
+        #expect(String(decoding: RedisLimitStore.key(charge), as: UTF8.self) == expected)
+    }
+
+    @Test func replicasMakeTheSameKeysAndTellAccountsApart() {
+        let (one, other) = (Secret("sk-one"), Secret("sk-other"))
+        #expect(SharedLimitSecret.make(hashSecret: nil, apiKey: one).equals(SharedLimitSecret.make(hashSecret: nil, apiKey: one)))
+        #expect(
+            !SharedLimitSecret.make(hashSecret: nil, apiKey: one).equals(SharedLimitSecret.make(hashSecret: nil, apiKey: other)))
+        #expect(SharedLimitSecret.make(hashSecret: other, apiKey: one).equals(other))
+        #expect(SharedLimitSecret.account(apiKey: one) != SharedLimitSecret.account(apiKey: other))
+    }
+
     @Test func oneLineAMinuteAndOneGaugeForAllLoops() {
         let time = TestTime()
         let memory = LogMemory()

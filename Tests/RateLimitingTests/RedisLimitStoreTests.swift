@@ -57,6 +57,24 @@ import Testing
         #expect(slots.count == 1)
     }
 
+    /// As the README says.
+    @Test func aUserWithTheDocumentedRightsIsEnough() async throws {
+        let server = try await onOwnThread { try RedisServer() }
+        _ = try await onOwnThread {
+            try server.ask(
+                "ACL SETUSER limits on >hush ~january-endpoint:* +eval +evalsha +time +get +set +pttl +select")
+        }
+        let fixture = try StoreFixture("redis://limits:hush@127.0.0.1:\(server.port)/1")
+        #expect(try await fixture.charge([Self.session, Self.endUser]) == .allowed)
+        await fixture.onLoop { store, loop in
+            store.penalize(Self.endUser, now: loop.now)
+            store.hold(for: .seconds(20))
+        }
+        for _ in 0..<2 { _ = try await fixture.charge([Self.session]) }
+        #expect(!fixture.health.isDegraded && fixture.fallback.charged.isEmpty)
+        #expect(try await onOwnThread { try server.ask("ACL LOG") } == "*0\r\n")
+    }
+
     @Test func aPenaltyAsksNobody() async throws {
         let server = try await onOwnThread { try RedisServer() }
         let fixture = try StoreFixture(server.url)

@@ -1,6 +1,8 @@
 import Configuration
 import GCRA
+import Primitives
 import RateLimiting
+import Redis
 import Testing
 
 @testable import TokenEndpoint
@@ -74,6 +76,31 @@ import Testing
     func whatDoesNotFitIsNamed(text: String, problem: String) {
         let (_, problems) = Self.read("rate_limits:\n  \(text)\n")
         #expect(problems == ["config.yaml:2: \(problem)"])
+    }
+
+    @Test func theStoreIsMemoryOrARedis() throws {
+        let (limits, problems) = Self.read("rate_limits: { store: \"rediss://cache.example:6380/1\" }")
+        #expect(problems == [])
+        #expect(limits.store == .redis(RedisConfig(url: try RedisURL.parse("rediss://cache.example:6380/1"))))
+        let reader = ConfigReader.parse("{}", name: "config.yaml", environment: ["REDIS_URL": "redis://a:hush@h"])
+        #expect(RateLimits.read(reader.root.section("rate_limits")).store.redis?.url.password?.equals(Secret("hush")) == true)
+        #expect(reader.problems.isEmpty)
+        #expect(!reader.printed().contains("hush"))
+    }
+
+    @Test(arguments: [
+        ("store: redis", "store: must be memory, or a URL such as redis://127.0.0.1:6379/1 (got \"redis\")"),
+        ("store: \"http://h\"", "store: must be memory, or a URL such as redis://127.0.0.1:6379/1 (got \"http://h\")"),
+        (
+            "store: \"redis://:hush@h\"",
+            "store: must not hold a password in the file; use username and password_file beside it"
+        ),
+        ("username: a", "username: is for a redis:// URL at store"),
+    ])
+    func aStoreThatIsNoneIsNamed(text: String, problem: String) {
+        let (limits, problems) = Self.read("rate_limits:\n  \(text)\n")
+        #expect(limits.store == .memory)
+        #expect(problems == ["config.yaml:2: rate_limits.\(problem)"])
     }
 
     @Test(arguments: ["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96", "example.org", "10.0.0.0/33", "unix", ""])
