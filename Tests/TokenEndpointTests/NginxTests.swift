@@ -58,7 +58,8 @@ import Testing
         }
 
         deinit {
-            process.terminate()
+            // It inherits the blocked signals of the test's thread, SIGTERM among them.
+            kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
             try? FileManager.default.removeItem(at: folder)
         }

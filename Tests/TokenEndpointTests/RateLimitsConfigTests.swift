@@ -71,7 +71,7 @@ import Testing
         ("per_session: { request: 5 }", #"rate_limits.per_session.request: unknown key; did you mean "requests"?"#),
         ("all: { requests: 5, per_seconds: 1 }", "rate_limits.all.burst: required"),
         ("mode: off", "rate_limits.mode: must be one of enforce, shadow (got \"off\")"),
-        ("per_user: false", #"rate_limits.per_user: unknown key; did you mean "per_end_user"?"#),
+        ("per_end_usr: false", #"rate_limits.per_end_usr: unknown key; did you mean "per_end_user"?"#),
     ])
     func whatDoesNotFitIsNamed(text: String, problem: String) {
         let (_, problems) = Self.read("rate_limits:\n  \(text)\n")
