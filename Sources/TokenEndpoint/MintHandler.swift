@@ -5,6 +5,7 @@ import HTTPServer
 import January
 import Policy
 import Primitives
+import Revocations
 import Sessions
 
 /// One mint: the order, written once. Each step is named and may wait for the network; while it waits, the loop serves others.
@@ -12,7 +13,7 @@ import Sessions
 /// Belongs to the loop of its connection. It lives as long as whatever it waits for holds its continuation.
 final class MintHandler {
     /// What a step came to.
-    private enum Progress {
+    enum Progress {
         case next
         /// `advance()` is called again when the answer is there; the step runs again and finds it.
         case wait
@@ -20,52 +21,65 @@ final class MintHandler {
         case finished
     }
 
-    private struct Step: Sendable {
+    struct Step: Sendable {
         let name: StaticString
         let run: @Sendable (MintHandler) -> Progress
     }
 
-    private static let steps: [Step] = [
+    /// What everybody has to pass who comes with a session.
+    static let opening: [Step] = [
         Step(name: "drain") { $0.refuseWhatCannotBeAnswered() },
         Step(name: "session") { $0.verifySession() },
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
-        Step(name: "policy") { $0.decideTerms() },
-        Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
-        Step(name: "admission") { $0.enterInFlight() },
-        Step(name: "mint") { $0.mint() },
-        Step(name: "delivery") { $0.deliver() },
     ]
 
-    private let exchange: ServerExchange
-    private let loop: LoopEndpoint
-    private let generation: LoopGeneration
-    private let requestID: RequestID
+    static let mintSteps: [Step] =
+        opening + [
+            Step(name: "policy") { $0.decideTerms() },
+            Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
+            Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "mint") { $0.mint() },
+            Step(name: "delivery") { $0.deliver() },
+        ]
+
+    let exchange: ServerExchange
+    let loop: LoopEndpoint
+    let generation: LoopGeneration
+    let requestID: RequestID
+    private let steps: [Step]
     private let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
 
     // What the steps find out, in their order.
     private var verdict: SessionVerdict?
-    private var session: VerifiedSession?
-    private var endUserID: EndUserID?
+    private(set) var session: VerifiedSession?
+    private(set) var endUserID: EndUserID?
     private var terms: MintTerms?
     private var inFlight: MintsInFlight.Entry?
     private var answer: MintOutcome?
+    // Of a sign-out.
+    var blockAnswer: Result<EndUserStatus, RevocationError>?
+    var signOutAnswer: Result<RevocationStatus, RevocationError>?
 
-    init(_ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration) {
+    init(
+        _ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration,
+        steps: [Step] = MintHandler.mintSteps
+    ) {
         self.exchange = exchange
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
+        self.steps = steps
         deadline = exchange.headCompletedAt + generation.config.january.budget
     }
 
     func start() { advance() }
 
     private func advance() {
-        while step < Self.steps.count {
-            switch Self.steps[step].run(self) {
+        while step < steps.count {
+            switch steps[step].run(self) {
             case .next: step += 1
             case .wait: return
             case .refused(let problem): return refuse(problem)
@@ -199,17 +213,17 @@ final class MintHandler {
 
     // MARK: Waiting and ending
 
-    private func resume() {
+    func resume() {
         if let budgetTimer { loop.loop.cancel(budgetTimer) }
         budgetTimer = nil
-        guard step < Self.steps.count else { return }
+        guard step < steps.count else { return }
         advance()
     }
 
     /// A wait with a bound of its own elsewhere still ends with the budget.
     private func waitWithinBudget() {
         let timer = LoopTimer { [weak self] in
-            guard let self, self.step < Self.steps.count else { return }
+            guard let self, self.step < steps.count else { return }
             self.refuse(Problem(.sessionBackendUnavailable, reason: "budget", retryAfter: 1))
         }
         budgetTimer = timer
@@ -224,8 +238,8 @@ final class MintHandler {
         finish(status: problem.code.status, problem: problem, isUndelivered: false)
     }
 
-    private func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
-        step = Self.steps.count
+    func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
+        step = steps.count
         if let inFlight { loop.shared.mintsInFlight.leave(inFlight) }
         inFlight = nil
         var outcome = RequestOutcome(
