@@ -296,7 +296,7 @@ private final class ResolverCore: Sendable {
 }
 
 /// A counting semaphore for threads that may block.
-private final class Semaphore: @unchecked Sendable {
+final class Semaphore: @unchecked Sendable {
     // Sendable: a POSIX semaphore at a fixed address until `deinit`.
     private let raw: UnsafeMutablePointer<sem_t>
 
