@@ -12,7 +12,8 @@ package struct JanuaryService: Sendable {
     package let revocationBreaker: Breaker
     let mintTarget: String
 
-    package init(origin: Origin, pathPrefix: String, keys: KeyRing, mintBreaker: Breaker, revocationBreaker: Breaker = Breaker()) {
+    package init(origin: Origin, pathPrefix: String, keys: KeyRing, mintBreaker: Breaker, revocationBreaker: Breaker = Breaker())
+    {
         self.origin = origin
         self.pathPrefix = pathPrefix
         self.keys = keys

@@ -32,7 +32,8 @@ extension JanuaryClient {
     ///
     /// `completion`: exactly once, on the loop; before this returns where nothing is sent.
     package func revoke(
-        _ service: JanuaryService, endUserID: String, deadline: MonotonicInstant, completion: @escaping (RevocationOutcome) -> Void
+        _ service: JanuaryService, endUserID: String, deadline: MonotonicInstant,
+        completion: @escaping (RevocationOutcome) -> Void
     ) {
         switch service.revocationBreaker.admit(now: time.monotonic()) {
         case .held(let failure):

@@ -34,7 +34,7 @@ extension MintHandler {
             let nothing = RevocationStatus(
                 // Names the request: there is no revocation behind it.
                 id: "rv_\(requestID.text)", endUserID: endUserID.text, isComplete: true, revokedCount: 0, block: status.blocked,
-                fenceScope: generation.config.state.fenceScope, requestedAt: now, completedAt: now)
+                fenceScope: generation.shared.config.state.fenceScope, requestedAt: now, completedAt: now)
             answerSignOut(nothing)
             return .finished
         }
@@ -56,7 +56,7 @@ extension MintHandler {
         switch signOutAnswer {
         case nil:
             let request = RevocationRequest(
-                endUserID: endUserID.text, block: generation.config.selfService.block, reason: nil, requestedBy: "self_service",
+                endUserID: endUserID.text, block: generation.shared.config.selfService.block, reason: nil, requestedBy: "self_service",
                 requestID: requestID.text)
             control.revoke(request, completion: onLoop { $0.signOutAnswer = $1 })
             return .wait
