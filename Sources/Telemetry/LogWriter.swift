@@ -37,7 +37,6 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
 
     private let sink: any LogSink
     private let limits: Limits
-    private let threadName: StaticString
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     /// For the thread: a line came while it was idle, or there is a flush or a close.
     private let work: UnsafeMutablePointer<pthread_cond_t>
@@ -58,10 +57,9 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
     /// The sink did not take all of what it was given last.
     private var sinkFails = false
 
-    private init(sink: any LogSink, limits: Limits, threadName: StaticString) {
+    private init(sink: any LogSink, limits: Limits) {
         self.sink = sink
         self.limits = limits
-        self.threadName = threadName
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -78,11 +76,11 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Starts the thread, with every signal blocked: signals belong to others.
+    /// Starts the thread.
     package static func start(
         sink: any LogSink, limits: Limits = Limits(), threadName: StaticString = "log"
     ) throws(StartError) -> LogWriter {
-        let writer = LogWriter(sink: sink, limits: limits, threadName: threadName)
+        let writer = LogWriter(sink: sink, limits: limits)
         let result = NamedThread.start(threadName) { writer.run() }
         guard result == 0 else { throw .thread(errno: result) }
         return writer

@@ -43,7 +43,7 @@ final class LoopEndpoint: RequestHandler {
     func admit(_ exchange: ServerExchange) -> Admission {
         let route = generation.shared.routes.route(of: exchange.head.target)
         switch generation.shared.routes.decide(exchange.head, route) {
-        case .mint, .health: return .read(keepContent: false)
+        case .mint, .signOut, .health: return .read(keepContent: false)
         case .options(let allow):
             let id = responder.makeRequestID()
             record(exchange, route, status: 204, nil, id)
@@ -64,7 +64,8 @@ final class LoopEndpoint: RequestHandler {
             exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
             return record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
         }
-        MintHandler(exchange, requestID: id, loop: self, generation: generation).start()
+        let steps = exchange.head.method == .delete ? MintHandler.signOutSteps : MintHandler.mintSteps
+        MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {

@@ -7,6 +7,7 @@ import January
 import Policy
 import Primitives
 import RateLimiting
+import Revocations
 import Sessions
 
 /// One mint: the order, written once. Each step is named and may wait for the network; while it waits, the loop serves others.
@@ -14,7 +15,7 @@ import Sessions
 /// Belongs to the loop of its connection. It lives as long as whatever it waits for holds its continuation.
 final class MintHandler {
     /// What a step came to.
-    private enum Progress {
+    enum Progress {
         case next
         /// `advance()` is called again when the answer is there; the step runs again and finds it.
         case wait
@@ -22,29 +23,35 @@ final class MintHandler {
         case finished
     }
 
-    private struct Step: Sendable {
+    struct Step: Sendable {
         let name: StaticString
         let run: @Sendable (MintHandler) -> Progress
     }
 
-    private static let steps: [Step] = [
+    /// What everybody has to pass who comes with a session.
+    static let opening: [Step] = [
         Step(name: "drain") { $0.refuseWhatCannotBeAnswered() },
         Step(name: "address_limit") { $0.chargeAddress() },
         Step(name: "session") { $0.verifySession() },
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
-        Step(name: "policy") { $0.decideTerms() },
-        Step(name: "limits") { $0.chargeLimits() },
-        Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
-        Step(name: "admission") { $0.enterInFlight() },
-        Step(name: "mint") { $0.mint() },
-        Step(name: "delivery") { $0.deliver() },
     ]
 
-    private let exchange: ServerExchange
-    private let loop: LoopEndpoint
-    private let generation: LoopGeneration
-    private let requestID: RequestID
+    static let mintSteps: [Step] =
+        opening + [
+            Step(name: "policy") { $0.decideTerms() },
+            Step(name: "limits") { $0.chargeLimits() },
+            Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
+            Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "mint") { $0.mint() },
+            Step(name: "delivery") { $0.deliver() },
+        ]
+
+    let exchange: ServerExchange
+    let loop: LoopEndpoint
+    let generation: LoopGeneration
+    let requestID: RequestID
+    private let steps: [Step]
     private let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
@@ -58,25 +65,32 @@ final class MintHandler {
     private var isOverLimit = false
     private var credential: SessionCredential?
     private var verdict: SessionVerdict?
-    private var session: VerifiedSession?
-    private var endUserID: EndUserID?
+    private(set) var session: VerifiedSession?
+    private(set) var endUserID: EndUserID?
     private var terms: MintTerms?
     private var inFlight: MintsInFlight.Entry?
     private var answer: MintOutcome?
+    // Of a sign-out.
+    var blockAnswer: Result<EndUserStatus, RevocationError>?
+    var signOutAnswer: Result<RevocationStatus, RevocationError>?
 
-    init(_ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration) {
+    init(
+        _ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration,
+        steps: [Step] = MintHandler.mintSteps
+    ) {
         self.exchange = exchange
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
+        self.steps = steps
         deadline = exchange.headCompletedAt + generation.shared.config.january.budget
     }
 
     func start() { advance() }
 
     private func advance() {
-        while step < Self.steps.count {
-            switch Self.steps[step].run(self) {
+        while step < steps.count {
+            switch steps[step].run(self) {
             case .next: step += 1
             case .wait: return
             case .refused(let problem): return refuse(problem)
@@ -274,17 +288,17 @@ final class MintHandler {
 
     // MARK: Waiting and ending
 
-    private func resume() {
+    func resume() {
         if let budgetTimer { loop.loop.cancel(budgetTimer) }
         budgetTimer = nil
-        guard step < Self.steps.count else { return }
+        guard step < steps.count else { return }
         advance()
     }
 
     /// A wait with a bound of its own elsewhere still ends with the budget.
     private func waitWithinBudget() {
         let timer = LoopTimer { [weak self] in
-            guard let self, self.step < Self.steps.count else { return }
+            guard let self, self.step < steps.count else { return }
             self.refuse(Problem(.sessionBackendUnavailable, reason: "budget", retryAfter: 1))
         }
         budgetTimer = timer
@@ -299,8 +313,8 @@ final class MintHandler {
         finish(status: problem.code.status, problem: problem, isUndelivered: false)
     }
 
-    private func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
-        step = Self.steps.count
+    func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
+        step = steps.count
         if let inFlight { loop.shared.mintsInFlight.leave(inFlight) }
         inFlight = nil
         var outcome = RequestOutcome(

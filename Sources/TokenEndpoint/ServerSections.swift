@@ -3,6 +3,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import Revocations
 
 /// `listen` and `management.listen`: `host:port` with a numeric host, or `unix:PATH` with an optional `?mode=0660`.
 package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
@@ -96,6 +97,11 @@ package enum StateConfig: Sendable, Equatable {
     case none
     case sqlite(path: String)
     case redis(url: String)
+
+    /// For whom a fence in it holds.
+    package var fenceScope: FenceScope {
+        if case .redis = self { .shared } else { .process }
+    }
 
     static func read(_ root: ConfigSection) -> StateConfig {
         let text = root.string("state", default: "none") ?? "none"

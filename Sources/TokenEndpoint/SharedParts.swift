@@ -4,6 +4,7 @@ import HTTPMessage
 import January
 import Primitives
 import RateLimiting
+import Revocations
 import Telemetry
 
 /// What all loops share and no reload replaces: atomics, short locks, and values that never change.
@@ -21,14 +22,18 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
+    let signOutLimit = SignOutLimit()
 
     init(
-        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
-        time: any TimeSource
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?,
+        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
+        self.revocations = revocations
         hash = EndUserHash(config.log)
         limitKeys = SharedLimits.keys(config)
         mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)

@@ -78,7 +78,8 @@ package final class TokenEndpoint: Sendable {
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(
-            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput, metrics: metrics, time: time)
+            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput,
+            revocations: revocations, metrics: metrics, time: time)
         self.shared = shared
         let january = JanuaryService(
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
