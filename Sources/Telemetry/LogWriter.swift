@@ -37,7 +37,6 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
 
     private let sink: any LogSink
     private let limits: Limits
-    private let threadName: String
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     /// For the thread: a line came while it was idle, or there is a flush or a close.
     private let work: UnsafeMutablePointer<pthread_cond_t>
@@ -58,10 +57,9 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
     /// The sink did not take all of what it was given last.
     private var sinkFails = false
 
-    private init(sink: any LogSink, limits: Limits, threadName: String) {
+    private init(sink: any LogSink, limits: Limits) {
         self.sink = sink
         self.limits = limits
-        self.threadName = threadName
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -78,32 +76,13 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Starts the thread, with every signal blocked: signals belong to others.
+    /// Starts the thread.
     package static func start(
-        sink: any LogSink, limits: Limits = Limits(), threadName: String = "log"
+        sink: any LogSink, limits: Limits = Limits(), threadName: StaticString = "log"
     ) throws(StartError) -> LogWriter {
-        let writer = LogWriter(sink: sink, limits: limits, threadName: threadName)
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(writer)
-        let result = pthread_create(
-            &thread, nil,
-            { context in
-                guard let context else { return nil }
-                let writer = Unmanaged<LogWriter>.fromOpaque(context).takeRetainedValue()
-                nameThread(writer.threadName)
-                writer.run()
-                return nil
-            }, context.toOpaque())
-        guard result == 0 else {
-            context.release()
-            throw .thread(errno: result)
-        }
-        pthread_detach(thread)
+        let writer = LogWriter(sink: sink, limits: limits)
+        let result = NamedThread.start(threadName) { writer.run() }
+        guard result == 0 else { throw .thread(errno: result) }
         return writer
     }
 
@@ -262,11 +241,4 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
             tv_sec: now.tv_sec + Int(limit.wholeNanoseconds / 1_000_000_000) + nanoseconds / 1_000_000_000,
             tv_nsec: nanoseconds % 1_000_000_000)
     }
-}
-
-/// `pthread_setname_np` is not visible to Swift; this file is what it writes to. Without `/proc` the thread has no name of its own.
-private func nameThread(_ name: String) {
-    guard let file = fopen("/proc/thread-self/comm", "we") else { return }
-    fputs(name, file)
-    fclose(file)
 }

@@ -5,7 +5,9 @@ import HTTPServer
 import January
 import Policy
 import Primitives
+import RateLimiting
 import Sessions
+import StrictJSON
 import TLS
 import Telemetry
 
@@ -15,7 +17,8 @@ package struct RootConfig: Sendable {
     package var management: ManagementConfig
     /// `paths.token`: the first is canonical, the others are aliases.
     package var tokenPaths: [String]
-    package var trustedProxies: [AddressRange]
+    package var trustedProxies: TrustedProxies
+    package var rateLimits: RateLimits
     package var http: HTTPConfig
     package var january: JanuaryConfig
     package var sessions: SessionsConfig
@@ -48,12 +51,12 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root)
+        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         let audit = AuditConfig.read(root.section("audit"))
         let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
-        refuseRateLimits(root.section("rate_limits"))
+        let rateLimits = RateLimits.read(root.section("rate_limits"))
         checkCertificates(root, january, sessions)
         for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
             root.section(name).finish()
@@ -62,19 +65,19 @@ package struct RootConfig: Sendable {
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
-            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
-            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state,
-            stateRules: stateRules, log: log,
-            audit: audit, selfService: selfService)
+            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
+            rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
+            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
 
     private func run(_ tests: PolicyTests) {
         tests.run(policy) { claims in
-            let issuer = claims["iss"]?.string
-            let verifier =
-                sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
+            let found = sessions.verifier(forClaims: claims)
+            if found == nil, let issuer = claims["iss"] { return .notAccepted(unknownIssuer(issuer)) }
+            // Claims without an issuer are about the first verifier's people.
+            let verifier = found ?? sessions.verifiers.first
             if let verifier, !verifier.isPerson(claims) { return .refused(code: ProblemCode.noEndUser.rawValue) }
             do throws(EndUserError) {
                 return .mapped(
@@ -84,9 +87,18 @@ package struct RootConfig: Sendable {
                         presetClaim: verifier?.endUserClaim
                     ).text)
             } catch {
+                if error == .noEndUser(.missing) { return .unnamed(code: error.code.description) }
                 return .refused(code: error.code.description)
             }
         }
+    }
+
+    private func unknownIssuer(_ issuer: JSONValue) -> String {
+        let known = sessions.verifiers.flatMap { $0.rules.issuers ?? [] }
+        let text = issuer.string ?? String(decoding: issuer.encoded(), as: UTF8.self)
+        let hint = Suggestion.nearest(to: text, in: known).map { "; did you mean \(ConfigText.quoted($0))?" }
+        return
+            "no verifier accepts the iss \(ConfigText.quoted(text))\(hint ?? "; configured are \(known.map(ConfigText.quoted).joined(separator: ", "))")"
     }
 
     private static func readPaths(_ section: ConfigSection) -> [String] {
@@ -110,28 +122,20 @@ package struct RootConfig: Sendable {
             && !path.split(separator: "/").contains { $0 == "." || $0 == ".." }
     }
 
-    private static func readProxies(_ root: ConfigSection) -> [AddressRange] {
-        root.strings("trusted_proxies").enumerated().compactMap { index, text in
-            guard let range = AddressRange(text) else {
-                root.invalid("trusted_proxies", at: index, "must be an address or a range such as 10.0.0.0/8")
-                return nil
-            }
-            if range.isEverything {
-                root.invalid("trusted_proxies", at: index, "would trust everybody")
-                return nil
-            }
-            return range
-        }
-    }
-
-    /// Accepted only as "off", so that a configuration written for a version with limits is not run without them.
-    private static func refuseRateLimits(_ section: ConfigSection) {
-        for key in ["per_address", "per_session", "per_end_user", "all"] {
-            switch section.sectionUnlessFalse(key) {
-            case .absent, .off: break
-            case .section: section.problem(key, "rate limits are not available in this version; set it to false")
+    private static func readProxies(_ root: ConfigSection) -> TrustedProxies {
+        var proxies = TrustedProxies(field: root.choice("trusted_proxy_field", default: .xForwardedFor))
+        for (index, text) in root.strings("trusted_proxies").enumerated() {
+            if text == "unix:" {
+                proxies.trustsUnixSockets = true
+            } else if let range = AddressRange(text) {
+                if range.isEverything { root.invalid("trusted_proxies", at: index, "would trust everybody") }
+                proxies.ranges.append(range)
+            } else {
+                root.invalid(
+                    "trusted_proxies", at: index, "must be an address or a range such as 10.0.0.0/8, or unix: for Unix sockets")
             }
         }
+        return proxies
     }
 
     /// Certificates are tried here, so that a bad file is found with the key that names it and not at the first connection.

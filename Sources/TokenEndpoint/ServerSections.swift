@@ -3,6 +3,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import Revocations
 
 /// `listen` and `management.listen`: `host:port` with a numeric host, or `unix:PATH` with an optional `?mode=0660`.
 package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
@@ -97,6 +98,11 @@ package enum StateConfig: Sendable, Equatable {
     case sqlite(path: String)
     case redis(url: String)
 
+    /// For whom a fence in it holds.
+    package var fenceScope: FenceScope {
+        if case .redis = self { .shared } else { .process }
+    }
+
     static func read(_ root: ConfigSection) -> StateConfig {
         let text = root.string("state", default: "none") ?? "none"
         if text == "none" { return .none }
@@ -133,13 +139,13 @@ package struct DrainConfig: Sendable, Equatable {
     }
 }
 
-/// The section `http` and `max_connections`.
+/// The section `http`, `max_connections` and `max_connections_per_address`.
 package struct HTTPConfig: Sendable, Equatable {
     /// 0: one per processor.
     package var loops: Int
     package var server: ServerConfig
 
-    static func read(_ root: ConfigSection) -> HTTPConfig {
+    static func read(_ root: ConfigSection, proxies: [AddressRange]) -> HTTPConfig {
         let section = root.section("http")
         func seconds(_ key: String, _ standard: Duration) -> Duration {
             section.seconds(key, default: standard, in: .milliseconds(100) ... .seconds(86_400))
@@ -147,6 +153,8 @@ package struct HTTPConfig: Sendable, Equatable {
         var server = ServerConfig()
         let limits = server.limits
         server.maxConnections = root.integer("max_connections", default: server.maxConnections, in: 1...1_000_000)
+        server.maxConnectionsPerAddress = root.integerUnlessFalse("max_connections_per_address", in: 1...1_000_000)
+        server.proxies = proxies
         server.limits = HTTPLimits(
             requestLineBytes: section.integer("request_line_bytes", default: limits.requestLineBytes, in: 256...65_536),
             fieldsBytes: section.integer("fields_bytes", default: limits.fieldsBytes, in: 1024...262_144),
@@ -160,5 +168,5 @@ package struct HTTPConfig: Sendable, Equatable {
         return HTTPConfig(loops: section.integer("loops", default: 0, in: 0...256), server: server)
     }
 
-    var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
+    package var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
 }

@@ -45,20 +45,21 @@ import Testing
     @Test func theLogSaysWhatThisVersionDoesNotDo() async throws {
         try await ServerScenario.run(
             {
+                $0 = $0.replacingOccurrences(of: "rate_limits: {", with: "rate_limits: { mode: shadow,")
                 $0 +=
                     "state: \"sqlite:/var/lib/january/state.db\"\ngrants: [{ when: { claim: upn, exists: false }, features: [glucose] }]\n"
             },
             environment: ["HTTPS_PROXY": "http://user:PROXYMARKER@proxy.example:3128", "https_proxy": ""]
         ) { scenario in
             let server = scenario.server
-            let limits = try server.logLine("rate limits are off: this version has none")
-            #expect(limits["level"] as? String == "info")
+            let limits = try server.logLine("rate limits are in shadow mode: they are counted and nobody is refused")
+            #expect(limits["level"] as? String == "warning")
             let state = try server.logLine("state is set, but this version keeps nothing there")
             #expect(state["level"] as? String == "warning")
             let proxies = server.logLines("a proxy is set in the environment; it is ignored")
             #expect(proxies.map { $0["variable"] as? String } == ["HTTPS_PROXY"])
             let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
-            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:10: grants[0].when.claim: ") })
+            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:11: grants[0].when.claim: ") })
             #expect(!server.output.contains("PROXYMARKER"))
         }
     }
@@ -95,14 +96,48 @@ import Testing
         }
     }
 
+    private static let environment = [
+        "JANUARY_API_KEY": SimulatorSettings.developmentKey, "MANAGEMENT_LISTEN": "off", "FEATURES": "food_search",
+        "AUTH_PROVIDER": "firebase", "FIREBASE_PROJECT_ID": "acme",
+    ]
+
+    @Test func aPathThatIsNoSocketIs69AndIsLeftAlone() async throws {
+        try await onOwnThread {
+            let path = "/tmp/january-\(UUID().uuidString.prefix(8))"
+            try ServerScenario.write(path, "precious")
+            defer { try? FileManager.default.removeItem(atPath: path) }
+            let run = try Finished([], environment: Self.environment.merging(["LISTEN": "unix:\(path)"]) { $1 })
+            #expect(run.code == 69)
+            #expect(
+                run.errors
+                    == "january-token-endpoint: listen: cannot listen on unix:\(path): there is something at this path that is not a socket; it is left alone\n"
+            )
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
+        }
+    }
+
+    @Test func theSocketFileIsGoneAfterTheDrain() async throws {
+        try await onOwnThread {
+            let path = "/tmp/january-\(UUID().uuidString.prefix(8)).sock"
+            let config = FileManager.default.temporaryDirectory.appending(path: "january-\(UUID().uuidString).yaml").path
+            try ServerScenario.write(config, "drain: { delay_seconds: 0 }\n")
+            defer { try? FileManager.default.removeItem(atPath: config) }
+            let server = try Child(
+                ["--config", config],
+                environment: Self.environment.merging(
+                    ["LISTEN": "unix:\(path)", "JANUARY_BASE_URL": "http://127.0.0.1:1"]
+                ) { $1 })
+            _ = try server.logLine("listening")
+            #expect(FileManager.default.fileExists(atPath: path))
+            server.send(SIGTERM)
+            #expect(try server.wait() == 0)
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
     @Test func anAddressOfSomebodyElseIs69() async throws {
         try await onOwnThread {
-            let run = try Finished(
-                [],
-                environment: [
-                    "JANUARY_API_KEY": SimulatorSettings.developmentKey, "LISTEN": "192.0.2.1:1", "MANAGEMENT_LISTEN": "off",
-                    "FEATURES": "food_search", "AUTH_PROVIDER": "firebase", "FIREBASE_PROJECT_ID": "acme",
-                ])
+            let run = try Finished([], environment: Self.environment.merging(["LISTEN": "192.0.2.1:1"]) { $1 })
             #expect(run.code == 69)
             #expect(run.errors.hasPrefix("january-token-endpoint: listen: cannot listen on 192.0.2.1:1: "))
             #expect(run.errors.split(separator: "\n").count == 1)
