@@ -9,9 +9,6 @@ enum StartNotes {
             log.write(.warning, "the configuration is accepted with a warning", [LogField("warning", warning.description)])
         }
         log.write(.info, "rate limits are off: this version has none")
-        if config.state != .none {
-            log.write(.warning, "state is set, but this version keeps nothing there")
-        }
         for name in ["HTTPS_PROXY", "https_proxy"] where !(environment[name] ?? "").isEmpty {
             log.write(.warning, "a proxy is set in the environment; it is ignored", [LogField("variable", name)])
         }

@@ -3,6 +3,7 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import Revocations
 import Sessions
 
 /// What one loop has of a generation: the verifiers with their scratch memory and January's client. A request holds it to its end.
@@ -22,12 +23,15 @@ final class LoopGeneration {
 final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
     var responder = Responder()
     private var generation: LoopGeneration
 
-    init(loop: EventLoop, shared: SharedParts, generation: LoopGeneration) {
+    init(loop: EventLoop, shared: SharedParts, revocations: (any RevocationControl)?, generation: LoopGeneration) {
         self.loop = loop
         self.shared = shared
+        self.revocations = revocations
         self.generation = generation
     }
 

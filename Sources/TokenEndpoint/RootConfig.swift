@@ -24,6 +24,7 @@ package struct RootConfig: Sendable {
     package var policy: Policy
     package var drain: DrainConfig
     package var state: StateConfig
+    package var stateRules: StateRules
     package var log: LogConfig
     package var audit: AuditConfig
     package var selfService: SelfServiceConfig
@@ -42,6 +43,7 @@ package struct RootConfig: Sendable {
             defaultFrom: sessions.verifiers.count == 1 ? sessions.verifiers[0].endUserClaim ?? "subject" : "subject")
         let tests = PolicyTests.read(root)
         let state = StateConfig.read(root)
+        let stateRules = StateRules.read(root)
         let listen = ListenAddress.read("listen", root, default: "127.0.0.1:8787")
         let management = ManagementConfig.read(root.section("management"), state: state)
         checkListeners(root, listen, management)
@@ -62,7 +64,8 @@ package struct RootConfig: Sendable {
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
-            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log,
+            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state,
+            stateRules: stateRules, log: log,
             audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil

@@ -10,6 +10,7 @@ import Telemetry
 final class SharedParts: Sendable {
     let lifecycle: Lifecycle
     let mintsInFlight: MintsInFlight
+    let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
@@ -17,20 +18,18 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    /// `nil`: there is no state.
-    let revocations: (any RevocationControl)?
     let signOutLimit = SignOutLimit()
 
     init(
-        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?,
-        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        self.revocations = revocations
-        hash = EndUserHash(config.log)
-        mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         let audit = AuditLog(
