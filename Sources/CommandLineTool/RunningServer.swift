@@ -6,7 +6,9 @@ enum RunningServer {
     /// `nil` where there is nobody to ask; the console says why.
     static func address(_ config: RootConfig, _ console: any Console) -> SocketAddress? {
         guard let address = config.management.address?.socketAddress else {
-            console.complain("management.listen is off: there is nobody to ask")
+            console.complain(
+                "management.listen is off, so there is nobody to ask; GET /healthz on the public listener says whether the server is up"
+            )
             return nil
         }
         if address.port == 0 {

@@ -16,6 +16,8 @@ enum ServeCommand {
         ProcessSettings.ignoreBrokenPipes()
         let loaded = LoadedConfiguration(invocation)
         guard var config = loaded.config else { return loaded.refuse(invocation.console) }
+        // One for each loop, one for all others: they allocate a line of the log or a name now and then.
+        Allocator.configure(arenas: config.http.loopCount + 1)
         let output = StandardOutput()
         let writer: LogWriter
         do throws(LogWriter.StartError) {
@@ -53,8 +55,9 @@ enum ServeCommand {
         } catch {
             life.failed(error)
         }
+        let memory = MemoryKeeper()
         let ending = life.wait()
-        withExtendedLifetime(signals) {}
+        withExtendedLifetime((signals, memory)) {}
         if let message = ending.message { invocation.console.complain("\(CommandLineTool.name): \(message)") }
         audit?.writer.close(within: flushLimit)
         writer.close(within: flushLimit)

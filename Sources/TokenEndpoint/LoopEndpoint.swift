@@ -3,8 +3,10 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import RateLimiting
 import Revocations
 import Sessions
+import Telemetry
 
 /// What one loop has of a generation: the verifiers with their scratch memory and January's client. A request holds it to its end.
 final class LoopGeneration {
@@ -23,14 +25,19 @@ final class LoopGeneration {
 final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
+    let limits: any LimitStore
     /// `nil`: there is no state.
     let revocations: (any RevocationControl)?
     var responder = Responder()
     private var generation: LoopGeneration
 
-    init(loop: EventLoop, shared: SharedParts, revocations: (any RevocationControl)?, generation: LoopGeneration) {
+    init(
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
+        generation: LoopGeneration
+    ) {
         self.loop = loop
         self.shared = shared
+        self.limits = limits
         self.revocations = revocations
         self.generation = generation
     }
@@ -99,12 +106,18 @@ final class LoopEndpoint: RequestHandler {
 
     /// The request ID of a trusted proxy, if it is one that may go into a log.
     func clientRequestID(_ exchange: ServerExchange, _ generation: Generation) -> String? {
-        guard !generation.config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
-            generation.config.trustedProxies.contains(where: { $0.contains(peer) }),
+        guard !generation.config.trustedProxies.isEmpty, generation.config.trustedProxies.contains(exchange.peer),
             exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
             (1...128).contains(value.count),
             value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })
         else { return nil }
         return String(decoding: value, as: UTF8.self)
+    }
+
+    /// Whom the request counts for. A proxy nobody named is counted, and named in the log once.
+    func clientAddress(_ exchange: ServerExchange, _ config: RootConfig) -> ClientAddress {
+        let client = ClientAddress.find(peer: exchange.peer, fields: exchange.head.fields, proxies: config.trustedProxies)
+        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: config.trustedProxies.field) }
+        return client
     }
 }

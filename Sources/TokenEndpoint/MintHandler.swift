@@ -1,10 +1,12 @@
 import EndUsers
 import EventLoop
+import GCRA
 import HTTPMessage
 import HTTPServer
 import January
 import Policy
 import Primitives
+import RateLimiting
 import Revocations
 import Sessions
 
@@ -29,6 +31,7 @@ final class MintHandler {
     /// What everybody has to pass who comes with a session.
     static let opening: [Step] = [
         Step(name: "drain") { $0.refuseWhatCannotBeAnswered() },
+        Step(name: "address_limit") { $0.chargeAddress() },
         Step(name: "session") { $0.verifySession() },
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
@@ -37,6 +40,7 @@ final class MintHandler {
     static let mintSteps: [Step] =
         opening + [
             Step(name: "policy") { $0.decideTerms() },
+            Step(name: "limits") { $0.chargeLimits() },
             Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
             Step(name: "admission") { $0.enterInFlight() },
             Step(name: "mint") { $0.mint() },
@@ -53,6 +57,13 @@ final class MintHandler {
     private var budgetTimer: LoopTimer?
 
     // What the steps find out, in their order.
+    private var address: Charge?
+    private(set) var decision: LimitDecision?
+    /// What is left to be waited for limits that are counted elsewhere, all together.
+    private var limitWait = RedisLimitStore.maxWait
+    /// In shadow mode: a limit would have ended this request, and nothing would have been charged behind it.
+    private var isOverLimit = false
+    private var credential: SessionCredential?
     private var verdict: SessionVerdict?
     private(set) var session: VerifiedSession?
     private(set) var endUserID: EndUserID?
@@ -97,14 +108,25 @@ final class MintHandler {
         return .refused(Problem(.draining, retryAfter: 1))
     }
 
+    private func chargeAddress() -> Progress {
+        if let address, decision != nil { return charge(Charges(address)) }
+        let client = loop.clientAddress(exchange, generation.shared.config)
+        guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
+        let keys = loop.shared.limitKeys
+        let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
+        address = charge
+        return self.charge(Charges(charge))
+    }
+
     private func verifySession() -> Progress {
         if verdict == nil {
             let credential: SessionCredential
             do throws(SessionRefusal) {
                 credential = try generation.sessions.findCredential(in: exchange.head.fields)
             } catch {
-                return .refused(Problem(error))
+                return refuseSession(error)
             }
+            self.credential = credential
             verdict = generation.sessions.verify(
                 credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt
             ) { verdict in
@@ -119,9 +141,18 @@ final class MintHandler {
         case .accepted(let session)?:
             self.session = session
             return .next
-        case .refused(let refusal)?: return .refused(Problem(refusal))
+        case .refused(let refusal)?: return refuseSession(refusal)
         case .unavailable(let unavailable)?: return .refused(Problem(unavailable))
         }
+    }
+
+    /// A refused session costs its address three: the request itself, and what looking at it took. No session at all is no attempt.
+    private func refuseSession(_ refusal: SessionRefusal) -> Progress {
+        if let address, !isOverLimit, refusal.reason != .noSession {
+            loop.limits.penalize(
+                Charge(.address, key: address.key, rule: address.rule, cost: GCRARule.maxPenalty), now: loop.loop.now)
+        }
+        return .refused(Problem(refusal))
     }
 
     private func checkPerson() -> Progress {
@@ -167,6 +198,47 @@ final class MintHandler {
         return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
     }
 
+    private func chargeLimits() -> Progress {
+        if decision != nil { return charge(Charges()) }
+        if isOverLimit { return .next }
+        guard let session, let endUserID else { return .refused(Problem(.internalError)) }
+        let limits = generation.shared.config.rateLimits
+        let keys = loop.shared.limitKeys
+        var charges = Charges()
+        if let rule = limits.perSession {
+            let key =
+                session.sessionID.map { keys.session(verifier: session.verifierName, id: $0) }
+                ?? keys.session(verifier: session.verifierName, credential: credential?.bytes ?? [])
+            charges.append(Charge(.session, key: key, rule: rule))
+        }
+        if let rule = limits.perEndUser { charges.append(Charge(.endUser, key: keys.endUser(endUserID.text), rule: rule)) }
+        if let rule = limits.all { charges.append(Charge(.all, key: keys.all, rule: rule)) }
+        return charges.isEmpty ? .next : charge(charges)
+    }
+
+    /// Asks the store, or looks at what it has answered meanwhile.
+    func charge(_ charges: Charges) -> Progress {
+        if decision == nil {
+            let asked = loop.loop.now
+            decision = loop.limits.charge(charges, now: asked, deadline: min(deadline, asked + limitWait)) { decision in
+                self.decision = decision
+                self.limitWait -= self.loop.loop.now - asked
+                self.resume()
+            }
+        }
+        guard let decision else { return .wait }
+        self.decision = nil
+        guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
+            return .next
+        }
+        loop.shared.limitMetrics.countLimited(by: name)
+        if generation.shared.config.rateLimits.mode == .shadow {
+            isOverLimit = true
+            return .next
+        }
+        return .refused(Problem(LimitNotice(name, rule: rule, wait: wait)))
+    }
+
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
         switch loop.shared.gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) {
@@ -199,6 +271,8 @@ final class MintHandler {
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if case .failure(let failure) = answer.result {
             loop.shared.january(failure, answer, endUserID: endUserID)
+            // January's own words, not the breaker's: the other replicas have not heard them.
+            if case .rateLimited(let wait) = failure, answer.first != nil { (loop.limits as? RedisLimitStore)?.hold(for: wait) }
             return .refused(Problem(failure))
         }
         return .next

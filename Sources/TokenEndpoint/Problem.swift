@@ -2,6 +2,7 @@ import EndUsers
 import HTTPMessage
 import HTTPServer
 import January
+import RateLimiting
 import Revocations
 import Sessions
 
@@ -15,6 +16,8 @@ struct Problem: Sendable, Equatable {
     var allow: StaticString?
     /// With `error` only when a session was sent (RFC 6750 section 3.1).
     var challenge: Challenge?
+    /// For 429: the limit that decided.
+    var limit: LimitNotice?
     /// Bounded, for the log and metrics: finer than the code.
     var reason: String
     /// Instead of the code's own message.
@@ -37,7 +40,7 @@ struct Problem: Sendable, Equatable {
 
     static func == (left: Self, right: Self) -> Bool {
         left.code == right.code && left.retryAfter == right.retryAfter && left.challenge == right.challenge
-            && left.reason == right.reason && left.member == right.member
+            && left.reason == right.reason && left.limit == right.limit && left.member == right.member
             && left.detail?.description == right.detail?.description && left.allow?.description == right.allow?.description
     }
 
@@ -69,6 +72,11 @@ struct Problem: Sendable, Equatable {
     init(_ refusal: SessionRefusal) {
         self.init(.invalidSession, reason: refusal.reason.rawValue)
         challenge = refusal.description.map { .invalidToken($0) } ?? .noSession
+    }
+
+    init(_ limit: LimitNotice) {
+        self.init(.rateLimited, reason: limit.name.rawValue, retryAfter: limit.retryAfter)
+        self.limit = limit
     }
 
     init(_ unavailable: SessionUnavailable) {

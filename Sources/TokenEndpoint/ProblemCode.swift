@@ -16,6 +16,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case uriTooLong = "uri_too_long"
     case expectationFailed = "expectation_failed"
     case headerFieldsTooLarge = "header_fields_too_large"
+    case rateLimited = "rate_limited"
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
     case httpVersionNotSupported = "http_version_not_supported"
@@ -31,7 +32,6 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case managementUnauthorized = "management_unauthorized"
     case managementDisabled = "management_disabled"
     case unsupportedMediaType = "unsupported_media_type"
-    case rateLimited = "rate_limited"
     case stateUnavailable = "state_unavailable"
     case revocationInProgress = "revocation_in_progress"
     /// The client had hung up, or at least finished sending, before anything was sent to January. Hardly ever read by anybody.
@@ -89,6 +89,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .uriTooLong: "The request line is too long."
         case .expectationFailed: "Only Expect: 100-continue is understood."
         case .headerFieldsTooLarge: "The request fields are too large or too many. Is the session over 16 KiB?"
+        case .rateLimited: "Too many requests. Try again after Retry-After; a client token is good for minutes, so keep it."
         case .internalError: "Something unforeseen went wrong here. Operators: see the log with this request_id."
         case .notImplemented: "This transfer coding is not understood. Send the request with Content-Length or chunked."
         case .httpVersionNotSupported: "Speak HTTP/1.1."
@@ -105,7 +106,6 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .managementUnauthorized: "Send a management token as Authorization: Bearer."
         case .managementDisabled: "There is no management token, so this is switched off. Operators: see management.token_files."
         case .unsupportedMediaType: "Send JSON, with Content-Type: application/json."
-        case .rateLimited: "Too many requests. Try again after Retry-After."
         case .revocationInProgress: "This person's tokens are being revoked right now. Try again after Retry-After."
         case .stateUnavailable:
             "The state cannot be read or written, so nothing was done or promised. Try again after Retry-After."

@@ -64,6 +64,7 @@ struct Responder {
             fields.appendDecimal(seconds)
             fields += Self.lineEnd
         }
+        problem.limit?.append(to: &fields)
         if let allow = problem.allow { HeadEncoder.field(.allow, literal: allow, to: &fields) }
         switch problem.challenge {
         case nil: break

@@ -168,5 +168,5 @@ package struct HTTPConfig: Sendable, Equatable {
         return HTTPConfig(loops: section.integer("loops", default: 0, in: 0...256), server: server)
     }
 
-    var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
+    package var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
 }

@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPMessage
 import January
 import Primitives
+import RateLimiting
 import Revocations
 import Telemetry
 
@@ -15,10 +16,13 @@ final class SharedParts: Sendable {
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
     let recorder: OutcomeRecorder
+    /// Cells of the rate limits; with a shared store, what decides while it is away.
+    let localLimits = MemoryLimitStore()
+    let limitKeys: LimitKeyMaker
+    let limitMetrics: LimitMetrics
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    let signOutLimit = SignOutLimit()
 
     init(
         config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
@@ -30,8 +34,10 @@ final class SharedParts: Sendable {
         self.hash = hash
         self.mintsInFlight = mintsInFlight
         gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
+        limitKeys = SharedLimits.keys(config)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
+        limitMetrics = LimitMetrics(metrics, store: localLimits)
         let audit = AuditLog(
             config.audit, log: log, output: auditOutput, time: time, hash: hash, endUserID: config.log.endUserID)
         self.audit = audit
@@ -85,5 +91,14 @@ final class SharedParts: Sendable {
         audit.write(.keyChanged, fields)
         log.write(
             .warning, "January rejects the current API key; the other one is in use now", fields)
+    }
+
+    /// A peer sends the field of a proxy and is not in `trusted_proxies`: no limit per address can tell apart who is behind it.
+    func unconfiguredProxy(_ client: ClientAddress, field: ProxyField) {
+        guard limitMetrics.countsFirstUnconfiguredProxy() else { return }
+        log.write(
+            .warning,
+            "a proxy is not in trusted_proxies, so there is no limit per address; add it if it is yours",
+            [LogField("trusted_proxies", client.address?.range ?? "unix:"), LogField("field", field.rawValue)])
     }
 }

@@ -12,7 +12,7 @@ import Telemetry
 /// **Start reading here.** Builds every part from the configuration, and runs the process's life: start, drain, stop.
 ///
 /// A request's way: `HTTPServer` reads a whole message on its loop → ``LoopEndpoint`` routes it → ``MintHandler`` takes it through its steps
-/// (session, end user, policy, admission, mint, delivery) → ``Problem`` or January's own bytes go back → ``OutcomeRecorder`` makes metrics
+/// (address limit, session, end user, policy, limits, admission, mint, delivery) → ``Problem`` or January's own bytes go back → ``OutcomeRecorder`` makes metrics
 /// and log line of the one ``RequestOutcome``.
 ///
 /// Shapes: one `Server` for the public listener on all loops, one for management on the first. Each loop has its own handler,
@@ -101,6 +101,7 @@ package final class TokenEndpoint: Sendable {
 
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
+        let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
         loops = try Self.makeLoops(config.http.loopCount, time)
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
@@ -133,7 +134,8 @@ package final class TokenEndpoint: Sendable {
                 let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
-                    loop: loop, shared: shared, revocations: control,
+                    loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
+                    revocations: control,
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {

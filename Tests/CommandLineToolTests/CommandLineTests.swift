@@ -300,7 +300,7 @@ struct Run {
         #expect(run.code == .failed)
         #expect(
             run.errors
-                == "management.listen is off, so there is no /readyz to ask; GET /healthz on the public listener says whether the server is up\n"
+                == "management.listen is off, so there is nobody to ask; GET /healthz on the public listener says whether the server is up\n"
         )
     }
 }

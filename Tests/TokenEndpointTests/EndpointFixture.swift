@@ -102,6 +102,8 @@ final class EndpointFixture: Sendable {
 
     private static let defaultSections = [
         "http": "{ loops: 2 }", "drain": "{ delay_seconds: 0, timeout_seconds: 60 }", "log": "{ requests: all }",
+        // Most tests mint often, with one session, from one address; those of the limits name their own.
+        "rate_limits": "{ per_address: false, per_session: false, per_end_user: false }",
     ]
 
     /// Without asymmetric keys, which take their time to make.
@@ -155,10 +157,12 @@ final class EndpointFixture: Sendable {
         return try simulator.session(order)
     }
 
-    func mint(_ session: String?, fields: [String] = []) async throws -> Answer {
+    func mint(
+        _ session: String?, fields: [String] = [], from source: String? = nil, port: UInt16? = nil
+    ) async throws -> Answer {
         var lines = ["POST /january/client-token HTTP/1.1", "Host: localhost", "Connection: close"] + fields
         if let session { lines.append("Authorization: Bearer \(session)") }
-        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n", port: port)
+        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n", port: port ?? self.port, from: source)
     }
 
     /// A request to the management listener with the fixture's own token.
@@ -183,9 +187,10 @@ final class EndpointFixture: Sendable {
         try await exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", port: port ?? managementPort)
     }
 
-    func exchange(_ request: String, port: UInt16) async throws -> Answer {
+    /// - Parameter source: the address the request comes from.
+    func exchange(_ request: String, port: UInt16, from source: String? = nil) async throws -> Answer {
         let text = try await onOwnThread {
-            let client = try RawClient(port: port, receiveTimeoutSeconds: 20)
+            let client = try RawClient(port: port, source: source, receiveTimeoutSeconds: 20)
             try client.send(request)
             return String(decoding: try client.receiveAll(), as: UTF8.self)
         }

@@ -60,7 +60,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     for field in whole.fields { written += Array(field.replacingFirstEquals().utf8) + [13, 10] }
     written += [13, 10]
     // Values that are no UTF-8 do not survive the way through text.
-    guard whole.fields.joined().utf8.elementsEqual(whole.fields.joined().utf8), !whole.fields.joined().contains("\u{FFFD}") else { return 0 }
+    guard whole.fields.joined().utf8.elementsEqual(whole.fields.joined().utf8), !whole.fields.joined().contains("\u{FFFD}") else {
+        return 0
+    }
     let again = verdict(written, ends: [])
     require(again?.fields == whole.fields && again?.status == whole.status, "written again: \(text(written))")
     return 0

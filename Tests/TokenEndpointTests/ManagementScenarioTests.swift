@@ -10,7 +10,7 @@ import Testing
 
 /// The management API, the state and January together: what an operator does, and what the app then sees.
 @Suite(.serialized)
-struct RevocationScenarioTests {
+struct ManagementScenarioTests {
     private static func revoke(_ fixture: EndpointFixture, _ body: String) async throws -> EndpointFixture.Answer {
         try await fixture.manage(
             "POST /january/client-token-revocations", fields: ["Content-Type: application/json"], body: body)
