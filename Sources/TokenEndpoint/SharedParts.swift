@@ -11,6 +11,7 @@ import Telemetry
 final class SharedParts: Sendable {
     let lifecycle: Lifecycle
     let mintsInFlight: MintsInFlight
+    let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
@@ -22,21 +23,23 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
+    /// Set once at the start, when everything that a revocation needs is there.
+    private let control = Lock<(any RevocationControl)?>(nil)
     /// `nil`: there is no state.
-    let revocations: (any RevocationControl)?
+    var revocations: (any RevocationControl)? { control.withLock { $0 } }
     let signOutLimit = SignOutLimit()
 
     init(
-        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?,
-        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        self.revocations = revocations
-        hash = EndUserHash(config.log)
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         limitKeys = SharedLimits.keys(config)
-        mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         limitMetrics = LimitMetrics(metrics, store: localLimits)
@@ -48,6 +51,8 @@ final class SharedParts: Sendable {
         self.metrics.register(
             metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
     }
+
+    func use(_ revocations: (any RevocationControl)?) { control.withLock { $0 = revocations } }
 
     /// What an operator has to know about January's refusals and odd answers, beside the line of the request itself.
     func january(_ failure: JanuaryFailure, _ outcome: MintOutcome, endUserID: EndUserID?) {

@@ -56,7 +56,8 @@ extension MintHandler {
         switch signOutAnswer {
         case nil:
             let request = RevocationRequest(
-                endUserID: endUserID.text, block: generation.shared.config.selfService.block, reason: nil, requestedBy: "self_service",
+                endUserID: endUserID.text, block: generation.shared.config.selfService.block, reason: nil,
+                requestedBy: "self_service",
                 requestID: requestID.text)
             control.revoke(request, completion: onLoop { $0.signOutAnswer = $1 })
             return .wait
