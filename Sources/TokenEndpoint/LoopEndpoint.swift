@@ -4,6 +4,7 @@ import HTTPServer
 import January
 import Primitives
 import RateLimiting
+import Revocations
 import Sessions
 import Telemetry
 
@@ -25,13 +26,19 @@ final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
     let limits: any LimitStore
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
     var responder = Responder()
     private var generation: LoopGeneration
 
-    init(loop: EventLoop, shared: SharedParts, limits: any LimitStore, generation: LoopGeneration) {
+    init(
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
+        generation: LoopGeneration
+    ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
+        self.revocations = revocations
         self.generation = generation
     }
 

@@ -23,10 +23,6 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    /// Set once at the start, when everything that a revocation needs is there.
-    private let control = Lock<(any RevocationControl)?>(nil)
-    /// `nil`: there is no state.
-    var revocations: (any RevocationControl)? { control.withLock { $0 } }
     let signOutLimit = SignOutLimit()
 
     init(
@@ -51,8 +47,6 @@ final class SharedParts: Sendable {
         self.metrics.register(
             metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
     }
-
-    func use(_ revocations: (any RevocationControl)?) { control.withLock { $0 = revocations } }
 
     /// What an operator has to know about January's refusals and odd answers, beside the line of the request itself.
     func january(_ failure: JanuaryFailure, _ outcome: MintOutcome, endUserID: EndUserID?) {

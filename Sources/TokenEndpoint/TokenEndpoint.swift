@@ -114,10 +114,10 @@ package final class TokenEndpoint: Sendable {
             watch.start()
             clockWatch.withLock { $0 = LoopBound(watch, on: loop) }
         }
+
         self.revocations = Self.startRevocations(
             state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, time: time)
         let control: (any RevocationControl)? = revocations ?? self.revocations
-        shared.use(control)
 
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
@@ -135,6 +135,7 @@ package final class TokenEndpoint: Sendable {
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
+                    revocations: control,
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
