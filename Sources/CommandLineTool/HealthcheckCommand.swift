@@ -12,7 +12,9 @@ enum HealthcheckCommand {
         let loaded = LoadedConfiguration(invocation)
         guard let config = loaded.config else { return loaded.refuse(console) }
         guard let address = config.management.address?.socketAddress else {
-            console.complain("management.listen is off: there is nobody to ask")
+            console.complain(
+                "management.listen is off, so there is no /readyz to ask; GET /healthz on the public listener says whether the server is up"
+            )
             return .failed
         }
         if address.port == 0 {

@@ -69,29 +69,11 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Starts the thread, named `log`, with every signal blocked: signals belong to others.
+    /// Starts the thread, named `log`.
     package static func start(sink: any LogSink, limits: Limits = Limits()) throws(StartError) -> LogWriter {
         let writer = LogWriter(sink: sink, limits: limits)
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(writer)
-        let result = pthread_create(
-            &thread, nil,
-            { context in
-                guard let context else { return nil }
-                nameThread()
-                Unmanaged<LogWriter>.fromOpaque(context).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
-        guard result == 0 else {
-            context.release()
-            throw .thread(errno: result)
-        }
-        pthread_detach(thread)
+        let result = NamedThread.start("log") { writer.run() }
+        guard result == 0 else { throw .thread(errno: result) }
         return writer
     }
 
@@ -209,13 +191,6 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
             tv_sec: now.tv_sec + Int(limit.wholeNanoseconds / 1_000_000_000) + nanoseconds / 1_000_000_000,
             tv_nsec: nanoseconds % 1_000_000_000)
     }
-}
-
-/// `pthread_setname_np` is not visible to Swift; this file is what it writes to. Without `/proc` the thread has no name of its own.
-private func nameThread() {
-    guard let file = fopen("/proc/thread-self/comm", "we") else { return }
-    fputs("log", file)
-    fclose(file)
 }
 
 /// Standard output, or another descriptor that stays open as long as the process.

@@ -66,7 +66,7 @@ final class MintHandler {
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
-        deadline = exchange.headCompletedAt + generation.config.january.budget
+        deadline = exchange.headCompletedAt + generation.shared.config.january.budget
     }
 
     func start() { advance() }
@@ -91,8 +91,8 @@ final class MintHandler {
 
     private func chargeAddress() -> Progress {
         if let address, decision != nil { return charge(Charges(address)) }
-        let client = loop.clientAddress(exchange, generation.config)
-        guard let rule = generation.config.rateLimits.perAddress, !client.isExempt else { return .next }
+        let client = loop.clientAddress(exchange, generation.shared)
+        guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
         let keys = loop.shared.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
         address = charge
@@ -108,12 +108,12 @@ final class MintHandler {
                 return refuseSession(error)
             }
             self.credential = credential
-            var isAnsweredAtOnce = true
-            generation.sessions.verify(credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt) { verdict in
+            verdict = generation.sessions.verify(
+                credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt
+            ) { verdict in
                 self.verdict = verdict
-                if !isAnsweredAtOnce { self.resume() }
+                self.resume()
             }
-            isAnsweredAtOnce = false
         }
         switch verdict {
         case nil:
@@ -146,7 +146,7 @@ final class MintHandler {
     private func mapEndUser() -> Progress {
         guard let session else { return .refused(Problem(.internalError)) }
         do throws(EndUserError) {
-            let endUserID = try generation.config.endUsers.map(
+            let endUserID = try generation.shared.config.endUsers.map(
                 claims: session.claims, subject: session.subject, namespace: session.namespace, prefix: session.endUserPrefix,
                 presetClaim: session.endUserClaim)
             self.endUserID = endUserID
@@ -159,7 +159,7 @@ final class MintHandler {
 
     /// Every sample client sends the ID it believes in. It is never read for meaning; one that differs is a mistake somebody makes.
     private func countMismatch(_ endUserID: EndUserID) {
-        guard generation.config.endUsers.transform == .none else { return }
+        guard generation.shared.config.endUsers.transform == .none else { return }
         for name in [FieldName.januaryEndUserID, .xEndUserID] {
             guard let sent = exchange.head.fields.first(name) else { continue }
             if !sent.elementsEqual(endUserID.text.utf8) { return loop.shared.metrics.userHeaderMismatch.add() }
@@ -167,7 +167,7 @@ final class MintHandler {
     }
 
     private func decideTerms() -> Progress {
-        guard let session, let grant = generation.config.policy.decide(session.claims) else {
+        guard let session, let grant = generation.shared.config.policy.decide(session.claims) else {
             return .refused(Problem(.noFeatures))
         }
         terms = generation.shared.terms(of: grant)
@@ -178,7 +178,7 @@ final class MintHandler {
         if decision != nil { return charge(Charges()) }
         if isOverLimit { return .next }
         guard let session, let endUserID else { return .refused(Problem(.internalError)) }
-        let limits = generation.config.rateLimits
+        let limits = generation.shared.config.rateLimits
         let keys = loop.shared.limitKeys
         var charges = Charges()
         if let rule = limits.perSession {
@@ -202,11 +202,11 @@ final class MintHandler {
         }
         guard let decision else { return .wait }
         self.decision = nil
-        guard case .limited(let name, let wait) = decision, let rule = generation.config.rateLimits.rule(of: name) else {
+        guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
             return .next
         }
         loop.shared.limitMetrics.countLimited(by: name)
-        if generation.config.rateLimits.mode == .shadow {
+        if generation.shared.config.rateLimits.mode == .shadow {
             isOverLimit = true
             return .next
         }
@@ -249,7 +249,8 @@ final class MintHandler {
     private func deliver() -> Progress {
         guard let answer, case .success(let delivery) = answer.result else { return .refused(Problem(.internalError)) }
         let body =
-            generation.config.january.insertsExpiresInAlias ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
+            generation.shared.config.january.insertsExpiresInAlias
+            ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
         // Written to nobody it is gone: January can revoke only all of a user's tokens, so it is left to run out.
         let isGone = exchange.clientIsGone
         let isDelivered = exchange.respond(
@@ -294,12 +295,12 @@ final class MintHandler {
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)
         outcome.reason = problem?.reason ?? ""
-        outcome.clientRequestID = loop.clientRequestID(exchange, generation.config)
+        outcome.clientRequestID = loop.clientRequestID(exchange, generation.shared)
         outcome.januaryRequestID = answer?.requestID
         outcome.verifier = session?.verifierName
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
-        loop.shared.recorder.record(outcome, as: generation.config.log)
+        loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

@@ -130,3 +130,22 @@ struct Problem: Sendable, Equatable {
         }
     }
 }
+
+/// What the app sees of one refusal, for `explain`.
+package struct SeenByApp: Sendable, Equatable, CustomStringConvertible {
+    package let status: Int
+    package let code: String
+
+    package init(_ refusal: SessionRefusal) { self.init(Problem(refusal)) }
+    package init(_ unavailable: SessionUnavailable) { self.init(Problem(unavailable)) }
+    package init(_ error: EndUserError) { self.init(Problem(error)) }
+    package static let notAPerson = SeenByApp(Problem(.noEndUser))
+    package static let noFeatures = SeenByApp(Problem(.noFeatures))
+
+    private init(_ problem: Problem) {
+        status = problem.code.status
+        code = problem.code.rawValue
+    }
+
+    package var description: String { "\(status) \(code)" }
+}

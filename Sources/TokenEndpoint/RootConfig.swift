@@ -7,6 +7,7 @@ import Policy
 import Primitives
 import RateLimiting
 import Sessions
+import StrictJSON
 import TLS
 import Telemetry
 
@@ -46,7 +47,7 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root)
+        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         let rateLimits = RateLimits.read(root.section("rate_limits"))
@@ -65,9 +66,10 @@ package struct RootConfig: Sendable {
 
     private func run(_ tests: PolicyTests) {
         tests.run(policy) { claims in
-            let issuer = claims["iss"]?.string
-            let verifier =
-                sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
+            let found = sessions.verifier(forClaims: claims)
+            if found == nil, let issuer = claims["iss"] { return .notAccepted(unknownIssuer(issuer)) }
+            // Claims without an issuer are about the first verifier's people.
+            let verifier = found ?? sessions.verifiers.first
             if let verifier, !verifier.isPerson(claims) { return .refused(code: ProblemCode.noEndUser.rawValue) }
             do throws(EndUserError) {
                 return .mapped(
@@ -77,9 +79,18 @@ package struct RootConfig: Sendable {
                         presetClaim: verifier?.endUserClaim
                     ).text)
             } catch {
+                if error == .noEndUser(.missing) { return .unnamed(code: error.code.description) }
                 return .refused(code: error.code.description)
             }
         }
+    }
+
+    private func unknownIssuer(_ issuer: JSONValue) -> String {
+        let known = sessions.verifiers.flatMap { $0.rules.issuers ?? [] }
+        let text = issuer.string ?? String(decoding: issuer.encoded(), as: UTF8.self)
+        let hint = Suggestion.nearest(to: text, in: known).map { "; did you mean \(ConfigText.quoted($0))?" }
+        return
+            "no verifier accepts the iss \(ConfigText.quoted(text))\(hint ?? "; configured are \(known.map(ConfigText.quoted).joined(separator: ", "))")"
     }
 
     private static func readPaths(_ section: ConfigSection) -> [String] {

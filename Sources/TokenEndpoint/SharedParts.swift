@@ -40,7 +40,7 @@ final class SharedParts: Sendable {
         let attempt = outcome.second ?? outcome.first
         func fields() -> [LogField] {
             var fields = [
-                LogField("code", failure.code.description), LogField("reason", failure.reason.description),
+                LogField("code", Problem(failure).code.rawValue), LogField("reason", failure.reason.description),
                 LogField("key_fingerprint", keys.keys.current.key.fingerprint),
             ]
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }

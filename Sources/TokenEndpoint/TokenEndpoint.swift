@@ -25,6 +25,8 @@ package final class TokenEndpoint: Sendable {
 
         package var description: String {
             switch self {
+            case .cannotListen(let key, let address, let error) where error.isOtherFileInPlace:
+                "\(key): cannot listen on \(address): there is something at this path that is not a socket; it is left alone"
             case .cannotListen(let key, let address, let error): "\(key): cannot listen on \(address): \(error.text)"
             case .system(let error): "cannot start: \(error)"
             case .tls(let error): "cannot prepare TLS: \(error.reason)"
@@ -49,6 +51,7 @@ package final class TokenEndpoint: Sendable {
     private let readiness: Readiness
     private let log: Log
     private let time: any TimeSource
+    private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
@@ -87,6 +90,12 @@ package final class TokenEndpoint: Sendable {
         verifiers.start(
             on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
             metrics: metrics)
+
+        loops[0].execute { [loop = loops[0], clockWatch] in
+            let watch = ClockWatch(loop: loop, log: log)
+            watch.start()
+            clockWatch.withLock { $0 = LoopBound(watch, on: loop) }
+        }
 
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
@@ -191,6 +200,7 @@ package final class TokenEndpoint: Sendable {
     /// Ends everything now.
     package func stop(then done: @escaping @Sendable () -> Void) {
         generation.verifiers.stop()
+        managementServer?.closeAll {}
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {

@@ -176,6 +176,38 @@ struct Run {
         #expect(run.errors.hasPrefix("\(path):7: policy_tests[0]: everything: expected scopes"))
     }
 
+    /// What no session can come to is no expectation.
+    @Test(arguments: [
+        (
+            "iss: \"https://i.exmaple\", sub: u", "refused: true",
+            "policy_tests[0].claims: t: no verifier accepts the iss \"https://i.exmaple\"; did you mean \"https://i.example\"?"
+        ),
+        (
+            "iss: 7, sub: u", "refused: true",
+            "policy_tests[0].claims: t: no verifier accepts the iss \"7\"; configured are \"https://i.example\""
+        ),
+        (
+            "iss: \"https://i.example\", sub: \"a@b.example\"", "scopes: [\"foods:read\"]",
+            "policy_tests[0]: t: expected scopes [foods:read], got [] (invalid_end_user_id)"
+        ),
+    ])
+    func aPolicyTestOfWhoCannotSignInIsAProblem(claims: String, expect: String, problem: String) throws {
+        let path = try file(
+            Self.good + "policy_tests:\n  - { name: t, claims: { \(claims) }, expect: { \(expect) } }\n")
+        let run = Run(["check", "--config", path])
+        #expect(run.code == .configuration)
+        #expect(run.errors == "\(path):7: \(problem)\n")
+    }
+
+    @Test(arguments: ["iss: \"https://i.example\", plan: pro", "sub: u", "plan: pro"])
+    func aPolicyTestMayLeaveOutWhoItIs(claims: String) throws {
+        let path = try file(
+            Self.good + "policy_tests:\n  - { name: t, claims: { \(claims) }, expect: { scopes: [\"foods:read\"] } }\n")
+        let run = Run(["check", "--config", path])
+        #expect(run.errors == "")
+        #expect(run.code == .ok)
+    }
+
     @Test(arguments: ["serve", "check", "config", "explain", "healthcheck"])
     func everyCommandRefusesABadConfiguration(name: String) {
         let run = Run([name, "--config", "/nonexistent/config.yaml"])
@@ -258,6 +290,9 @@ struct Run {
         let path = try file(Self.good + "management: { listen: \"off\" }\n")
         let run = Run(["healthcheck", "--config", path])
         #expect(run.code == .failed)
-        #expect(run.errors == "management.listen is off: there is nobody to ask\n")
+        #expect(
+            run.errors
+                == "management.listen is off, so there is no /readyz to ask; GET /healthz on the public listener says whether the server is up\n"
+        )
     }
 }

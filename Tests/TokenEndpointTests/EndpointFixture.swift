@@ -31,16 +31,17 @@ final class EndpointFixture: Sendable {
     ///   - more: further lines at the root of the configuration; sections named here replace the fixture's own.
     ///   - files: beside the configuration, by name.
     ///   - baseURL: of January, the simulator's when `nil`.
+    ///   - isTimeFrozen: only ``advance(by:)`` moves the clocks: for what may not happen in between however slow the machine is.
     ///   - prepare: done to the simulator before the endpoint starts.
     init(
         january: String = "", sessions: String? = nil, more: String = "", grants: String = "features: [food_search]",
         simulator configuration: Simulator.Configuration? = nil, secondKey: String? = nil, files: [String: String] = [:],
-        baseURL: String? = nil, prepare: (Simulator) -> Void = { _ in }
+        baseURL: String? = nil, isTimeFrozen: Bool = false, prepare: (Simulator) -> Void = { _ in }
     ) async throws {
         var configuration = configuration ?? Self.quickSimulator
         configuration.sharedSecret = configuration.sharedSecret ?? Secret(Self.sessionSecret)
         configuration.issuer = configuration.issuer ?? Self.issuer
-        time = ShiftedTime()
+        time = ShiftedTime(isFrozen: isTimeFrozen)
         simulator = try Simulator(configuration, time: time)
         try simulator.start()
         prepare(simulator)
@@ -251,12 +252,20 @@ final class EndpointFixture: Sendable {
     }
 }
 
-/// The system's clocks, moved on by hand.
+/// The system's clocks, moved on by hand; frozen, by hand alone.
 final class ShiftedTime: TimeSource {
-    private let system = SystemTime()
+    private let frozen: (monotonic: MonotonicInstant, wall: WallInstant)?
     private let shift = Lock(Duration.zero)
+    private let step = Lock(Duration.zero)
 
-    func monotonic() -> MonotonicInstant { system.monotonic() + shift.withLock { $0 } }
-    func wall() -> WallInstant { system.wall() + shift.withLock { $0 } }
+    init(isFrozen: Bool = false) {
+        let system = SystemTime()
+        frozen = isFrozen ? (system.monotonic(), system.wall()) : nil
+    }
+
+    func monotonic() -> MonotonicInstant { (frozen?.monotonic ?? SystemTime().monotonic()) + shift.withLock { $0 } }
+    func wall() -> WallInstant { (frozen?.wall ?? SystemTime().wall()) + shift.withLock { $0 } + step.withLock { $0 } }
     func advance(by duration: Duration) { shift.withLock { $0 += duration } }
+    /// The wall clock alone is set to another time.
+    func stepWall(by duration: Duration) { step.withLock { $0 += duration } }
 }
