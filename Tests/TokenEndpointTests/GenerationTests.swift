@@ -65,7 +65,8 @@ struct GenerationTests {
                 loops: loops, sockets: [socket],
                 makeHandler: { loop in
                     guard let generation = try? makeGeneration(loop, "food_search") else { return Refusing() }
-                    let endpoint = LoopEndpoint(loop: loop, shared: shared, revocations: nil, generation: generation)
+                    let endpoint = LoopEndpoint(
+                        loop: loop, shared: shared, limits: shared.localLimits, revocations: nil, generation: generation)
                     let bound = LoopBound(endpoint, on: loop)
                     endpoints.withLock { $0.append((loop, bound)) }
                     return endpoint
