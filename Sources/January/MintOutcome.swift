@@ -31,6 +31,8 @@ package struct MintOutcome: Sendable {
     package let second: JanuaryAttempt?
     /// The slot that has just become current.
     package let switchedTo: KeySlot?
+    /// Why there is no TLS connection, finer than `.unreachable(.tls)`. Bounded.
+    package var tlsFailure: StaticString?
 }
 
 /// January's request ID, as far as it may go into our own fields and logs.
