@@ -115,9 +115,10 @@ final class LoopEndpoint: RequestHandler {
     }
 
     /// Whom the request counts for. A proxy nobody named is counted, and named in the log once.
-    func clientAddress(_ exchange: ServerExchange, _ config: RootConfig) -> ClientAddress {
-        let client = ClientAddress.find(peer: exchange.peer, fields: exchange.head.fields, proxies: config.trustedProxies)
-        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: config.trustedProxies.field) }
+    func clientAddress(_ exchange: ServerExchange, _ generation: Generation) -> ClientAddress {
+        let client = ClientAddress.find(
+            peer: exchange.peer, fields: exchange.head.fields, proxies: generation.config.trustedProxies)
+        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: generation.config.trustedProxies.field) }
         return client
     }
 }

@@ -110,7 +110,7 @@ final class MintHandler {
 
     private func chargeAddress() -> Progress {
         if let address, decision != nil { return charge(Charges(address)) }
-        let client = loop.clientAddress(exchange, generation.shared.config)
+        let client = loop.clientAddress(exchange, generation.shared)
         guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
         let keys = loop.shared.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)

@@ -58,6 +58,7 @@ final class SharedParts: Sendable {
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
             if let code = attempt?.code { fields.append(LogField("january_code", code.rawValue)) }
             if let id = outcome.requestID { fields.append(LogField("january_request_id", id)) }
+            if let reason = outcome.tlsFailure { fields.append(LogField("tls", reason.description)) }
             return fields
         }
         if failure.isSecurityEvent {
@@ -78,6 +79,10 @@ final class SharedParts: Sendable {
         case .quotaExhausted: log.write(.error, "the January account's monthly quota is used up", fields(), callerCaused: true)
         case .rejectedRequest:
             log.write(.error, "January refuses the scopes or the lifetime asked for", fields(), callerCaused: true)
+        case .unreachable(.tls):
+            log.write(
+                .error, "no TLS connection to January: its certificate is not accepted, or nobody speaks TLS at this address",
+                fields(), callerCaused: true)
         default: break
         }
     }
