@@ -109,13 +109,15 @@ final class HealthProbe: ByteStreamDelegate {
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer) {
         received += bytes
         do throws(HTTPParseError) {
-            if head == nil, let parsed = try parser.parse(received.span.bytes) {
+            let head = received
+            if self.head == nil, let parsed = try parser.parse(head.span.bytes) {
                 received.removeFirst(parsed.byteCount)
-                head = parsed.head
+                self.head = parsed.head
                 decoder = BodyDecoder(
                     framing: try BodyFraming.ofResponse(parsed.head, to: .get), limits: HTTPLimits(bodyBytes: Self.maxBodyBytes))
             }
-            guard let progress = try decoder?.decode(received.span.bytes, into: &body) else { return }
+            let rest = received
+            guard let progress = try decoder?.decode(rest.span.bytes, into: &body) else { return }
             received.removeFirst(progress.consumed)
             if progress.isComplete { answered() }
         } catch {

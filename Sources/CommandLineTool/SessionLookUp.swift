@@ -73,9 +73,10 @@ struct SessionLookUp {
             let explained = Explained(
                 verifier: LoopSessionVerifier(verifiers, loop: loop, metrics: metrics),
                 trace: SessionTrace(showsClaimValues: showsClaimValues))
-            explained.verifier.verify(credential, now: loop.now, requestArrived: arrived, trace: explained.trace) { verdict in
-                outcome.set((verdict, LoopBound(explained, on: loop)))
-            }
+            let finish: (SessionVerdict) -> Void = { verdict in outcome.set((verdict, LoopBound(explained, on: loop))) }
+            let verdict = explained.verifier.verify(
+                credential, now: loop.now, requestArrived: arrived, trace: explained.trace, later: finish)
+            if let verdict { finish(verdict) }
         }
         let (verdict, explained) = outcome.wait()
         let lines = Outcome<[SessionTrace.Line]>()

@@ -11,10 +11,14 @@ package final class Server: Sendable {
 
     package let counters = ServerCounters()
     private let config: ServerConfig
+    private let addresses: AddressCounter?
     private let parts = Lock<[Part]>([])
     private let sockets = Lock<[ListeningSocket]>([])
 
-    package init(config: ServerConfig) { self.config = config }
+    package init(config: ServerConfig) {
+        self.config = config
+        addresses = config.maxConnectionsPerAddress.map { AddressCounter(limit: $0, exempt: config.proxies) }
+    }
 
     /// Makes a handler on each loop and begins to accept from each socket on all of them.
     ///
@@ -31,8 +35,8 @@ package final class Server: Sendable {
         for loop in loops {
             loop.execute { [self] in
                 let part = LoopServer(
-                    loop: loop, config: config, handler: makeHandler(loop), counters: counters, makeTransport: makeTransport,
-                    makeRoomElsewhere: { [weak self] in self?.makeRoom(besides: loop) ?? false })
+                    loop: loop, config: config, handler: makeHandler(loop), counters: counters, addresses: addresses,
+                    makeTransport: makeTransport, makeRoomElsewhere: { [weak self] in self?.makeRoom(besides: loop) ?? false })
                 var failure: SystemError?
                 do throws(SystemError) {
                     for socket in sockets { try part.listen(on: socket) }

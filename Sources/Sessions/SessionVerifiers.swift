@@ -117,6 +117,7 @@ package final class LoopSessionVerifier {
     private let shared: SessionVerifiers
     private let loop: EventLoop
     private let signatures = SignatureVerifier()
+    private let headers = JOSEHeaderMemo()
     private var counters: SessionCounters
 
     package init(_ shared: SessionVerifiers, loop: EventLoop, metrics: Metrics) {
@@ -140,41 +141,39 @@ package final class LoopSessionVerifier {
     /// - Parameters:
     ///   - now: this turn's time.
     ///   - requestArrived: when the head of the request was complete. A key set loaded since then settles an unknown key.
-    ///   - completion: called once, on the loop: before this returns when nothing has to be waited for, else within the 2 s that a
-    ///     request waits for a key set.
+    ///   - later: called once, on the loop, within the 2 s that a request waits for a key set, when this returns `nil`; else never.
+    /// - Returns: the verdict where nothing has to be waited for.
     package func verify(
         _ credential: SessionCredential, now: MonotonicInstant, requestArrived: MonotonicInstant,
-        trace: SessionTrace? = nil, completion: @escaping (SessionVerdict) -> Void
-    ) {
+        trace: SessionTrace? = nil, later: @escaping (SessionVerdict) -> Void
+    ) -> SessionVerdict? {
         let token: ParsedToken
         switch parse(credential, trace: trace) {
         case .success(let parsed): token = parsed
-        case .failure(let refusal): return finish(.refused(refusal), verifier: nil, completion)
+        case .failure(let refusal): return count(.refused(refusal), verifier: nil)
         }
         let chosen = shared.choose(for: token.claims)
         guard let first = chosen.first else {
             trace?.record("verifier", .failed, "no verifier is configured for this issuer\(Self.issuer(token, trace))")
-            return finish(.refused(.noVerifierForIssuer), verifier: nil, completion)
+            return count(.refused(.noVerifierForIssuer), verifier: nil)
         }
         trace?.record("verifier", .ok, Self.names(chosen.map { shared.verifiers[$0] }))
         guard chosen.count == 1 else {
             return run(
-                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion),
-                now: now)
+                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, later: later), now: now)
         }
         switch shared.verifiers[first].verify(token, now: now, wall: loop.time.wall(), signatures: signatures, trace: trace) {
-        case .verdict(let verdict): finish(verdict, verifier: first, completion)
+        case .verdict(let verdict): return count(verdict, verifier: first)
         case .keyMissing(let cache):
-            wait(
-                for: cache,
-                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion))
+            wait(for: cache, PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, later: later))
+            return nil
         }
     }
 
     private func parse(_ credential: SessionCredential, trace: SessionTrace?) -> Result<ParsedToken, SessionRefusal> {
         let jws: CompactJWS
         do throws(JWSFormatError) {
-            jws = try CompactJWS.parse(credential.bytes.span.bytes)
+            jws = try CompactJWS.parse(credential.bytes.span.bytes, headers)
         } catch {
             trace?.record("format", .failed, "\(error)")
             return .failure(error.isOpaque ? .notAJWT : SessionRefusal(.format(error)))
@@ -189,15 +188,15 @@ package final class LoopSessionVerifier {
         }
     }
 
-    private func finish(_ verdict: SessionVerdict, verifier: Int?, _ completion: (SessionVerdict) -> Void) {
+    private func count(_ verdict: SessionVerdict, verifier: Int?) -> SessionVerdict {
         counters.count(verdict, verifier: verifier)
-        completion(verdict)
+        return verdict
     }
 
     // MARK: Several verifiers, and waiting
 
-    /// Asks the chosen verifiers in turn: one that accepts decides, then one that cannot know, then the first refusal.
-    private func run(_ pending: PendingSession, now: MonotonicInstant) {
+    /// Asks the chosen verifiers in turn: one that accepts decides, then one that cannot know, then the first refusal. `nil`: it waits.
+    private func run(_ pending: PendingSession, now: MonotonicInstant) -> SessionVerdict? {
         while let index = pending.chosen.first {
             switch shared.verifiers[index].verify(
                 pending.token, now: now, wall: loop.time.wall(), signatures: signatures, trace: pending.trace)
@@ -208,11 +207,12 @@ package final class LoopSessionVerifier {
                     // The set that had the key has been replaced by one that has not.
                     pending.take(.unavailable(SessionUnavailable(.keyNotYetKnown, retryAfter: .seconds(1))))
                 } else {
-                    return wait(for: cache, pending)
+                    wait(for: cache, pending)
+                    return nil
                 }
             }
         }
-        finish(pending.outcome.verdict, verifier: pending.outcome.verifier, pending.completion)
+        return count(pending.outcome.verdict, verifier: pending.outcome.verifier)
     }
 
     private func wait(for cache: KeySetCache, _ pending: PendingSession) {
@@ -239,7 +239,7 @@ package final class LoopSessionVerifier {
             pending.take(
                 .unavailable(SessionUnavailable(hasKeys ? .keyNotYetKnown : .keysUnavailable, retryAfter: retryAfter)))
         }
-        run(pending, now: loop.now)
+        if let verdict = run(pending, now: loop.now) { pending.later(verdict) }
     }
 
     private static func issuer(_ token: ParsedToken, _ trace: SessionTrace?) -> String {
@@ -259,20 +259,20 @@ private final class PendingSession {
     var chosen: ArraySlice<Int>
     let arrived: MonotonicInstant
     let trace: SessionTrace?
-    let completion: (SessionVerdict) -> Void
+    let later: (SessionVerdict) -> Void
     /// A request waits for one load of a verifier's keys, never for a second.
     var hasWaited = false
     private(set) var outcome: (verdict: SessionVerdict, verifier: Int?) = (.refused(.noVerifierForIssuer), nil)
 
     init(
         token: ParsedToken, chosen: [Int], arrived: MonotonicInstant, trace: SessionTrace?,
-        completion: @escaping (SessionVerdict) -> Void
+        later: @escaping (SessionVerdict) -> Void
     ) {
         self.token = token
         self.chosen = chosen[...]
         self.arrived = arrived
         self.trace = trace
-        self.completion = completion
+        self.later = later
     }
 
     /// The verdict of the verifier that is first in ``chosen``; it is done then. An acceptance ends the asking.

@@ -10,7 +10,6 @@ final class LoopGeneration {
     let shared: Generation
     let sessions: LoopSessionVerifier
     let january: JanuaryClient
-    var config: RootConfig { shared.config }
 
     init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient) {
         self.shared = shared
@@ -54,7 +53,8 @@ final class LoopEndpoint: RequestHandler {
 
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
-        if generation.shared.routes.route(of: exchange.head.target) == .health {
+        // `admit` has let through nothing else: mints, which are a POST, and the health route.
+        if exchange.head.method == .get || exchange.head.method == .head {
             let isDraining = shared.lifecycle.isDraining
             let status = isDraining ? 503 : 200
             exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
@@ -70,7 +70,7 @@ final class LoopEndpoint: RequestHandler {
         shared.recorder.record(
             RequestOutcome(
                 route: .other, method: .other, status: problem.code.status, code: problem.code, reason: problem.reason,
-                requestID: id, duration: nil, isExpected: true), as: generation.config.log)
+                requestID: id, duration: nil, isExpected: true), as: generation.shared.config.log)
         return responder.problem(problem, id: id)
     }
 
@@ -86,16 +86,16 @@ final class LoopEndpoint: RequestHandler {
             route: route, method: RequestMethod(exchange.head.method), status: status, code: problem?.code, requestID: id,
             duration: loop.time.monotonic() - exchange.headCompletedAt)
         outcome.reason = problem?.reason ?? ""
-        outcome.clientRequestID = clientRequestID(exchange, generation.config)
+        outcome.clientRequestID = clientRequestID(exchange, generation.shared)
         // Load balancers ask on while we drain: no line for each.
         outcome.isExpected = route == .health
-        shared.recorder.record(outcome, as: generation.config.log)
+        shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 
     /// The request ID of a trusted proxy, if it is one that may go into a log.
-    func clientRequestID(_ exchange: ServerExchange, _ config: RootConfig) -> String? {
-        guard !config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
-            config.trustedProxies.contains(where: { $0.contains(peer) }),
+    func clientRequestID(_ exchange: ServerExchange, _ generation: Generation) -> String? {
+        guard !generation.config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
+            generation.config.trustedProxies.contains(where: { $0.contains(peer) }),
             exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
             (1...128).contains(value.count),
             value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })

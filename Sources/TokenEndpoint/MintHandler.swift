@@ -57,7 +57,7 @@ final class MintHandler {
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
-        deadline = exchange.headCompletedAt + generation.config.january.budget
+        deadline = exchange.headCompletedAt + generation.shared.config.january.budget
     }
 
     func start() { advance() }
@@ -88,12 +88,12 @@ final class MintHandler {
             } catch {
                 return .refused(Problem(error))
             }
-            var isAnsweredAtOnce = true
-            generation.sessions.verify(credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt) { verdict in
+            verdict = generation.sessions.verify(
+                credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt
+            ) { verdict in
                 self.verdict = verdict
-                if !isAnsweredAtOnce { self.resume() }
+                self.resume()
             }
-            isAnsweredAtOnce = false
         }
         switch verdict {
         case nil:
@@ -117,7 +117,7 @@ final class MintHandler {
     private func mapEndUser() -> Progress {
         guard let session else { return .refused(Problem(.internalError)) }
         do throws(EndUserError) {
-            let endUserID = try generation.config.endUsers.map(
+            let endUserID = try generation.shared.config.endUsers.map(
                 claims: session.claims, subject: session.subject, namespace: session.namespace, prefix: session.endUserPrefix,
                 presetClaim: session.endUserClaim)
             self.endUserID = endUserID
@@ -130,7 +130,7 @@ final class MintHandler {
 
     /// Every sample client sends the ID it believes in. It is never read for meaning; one that differs is a mistake somebody makes.
     private func countMismatch(_ endUserID: EndUserID) {
-        guard generation.config.endUsers.transform == .none else { return }
+        guard generation.shared.config.endUsers.transform == .none else { return }
         for name in [FieldName.januaryEndUserID, .xEndUserID] {
             guard let sent = exchange.head.fields.first(name) else { continue }
             if !sent.elementsEqual(endUserID.text.utf8) { return loop.shared.metrics.userHeaderMismatch.add() }
@@ -138,7 +138,7 @@ final class MintHandler {
     }
 
     private func decideTerms() -> Progress {
-        guard let session, let grant = generation.config.policy.decide(session.claims) else {
+        guard let session, let grant = generation.shared.config.policy.decide(session.claims) else {
             return .refused(Problem(.noFeatures))
         }
         terms = generation.shared.terms(of: grant)
@@ -181,7 +181,8 @@ final class MintHandler {
     private func deliver() -> Progress {
         guard let answer, case .success(let delivery) = answer.result else { return .refused(Problem(.internalError)) }
         let body =
-            generation.config.january.insertsExpiresInAlias ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
+            generation.shared.config.january.insertsExpiresInAlias
+            ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
         // Written to nobody it is gone: January can revoke only all of a user's tokens, so it is left to run out.
         let isGone = exchange.clientIsGone
         let isDelivered = exchange.respond(
@@ -226,12 +227,12 @@ final class MintHandler {
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)
         outcome.reason = problem?.reason ?? ""
-        outcome.clientRequestID = loop.clientRequestID(exchange, generation.config)
+        outcome.clientRequestID = loop.clientRequestID(exchange, generation.shared)
         outcome.januaryRequestID = answer?.requestID
         outcome.verifier = session?.verifierName
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
-        loop.shared.recorder.record(outcome, as: generation.config.log)
+        loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

@@ -45,7 +45,7 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root)
+        let http = HTTPConfig.read(root, proxies: trustedProxies)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         refuseRateLimits(root.section("rate_limits"))

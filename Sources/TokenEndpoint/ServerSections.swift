@@ -116,13 +116,13 @@ package struct DrainConfig: Sendable, Equatable {
     }
 }
 
-/// The section `http` and `max_connections`.
+/// The section `http`, `max_connections` and `max_connections_per_address`.
 package struct HTTPConfig: Sendable, Equatable {
     /// 0: one per processor.
     package var loops: Int
     package var server: ServerConfig
 
-    static func read(_ root: ConfigSection) -> HTTPConfig {
+    static func read(_ root: ConfigSection, proxies: [AddressRange]) -> HTTPConfig {
         let section = root.section("http")
         func seconds(_ key: String, _ standard: Duration) -> Duration {
             section.seconds(key, default: standard, in: .milliseconds(100) ... .seconds(86_400))
@@ -130,6 +130,8 @@ package struct HTTPConfig: Sendable, Equatable {
         var server = ServerConfig()
         let limits = server.limits
         server.maxConnections = root.integer("max_connections", default: server.maxConnections, in: 1...1_000_000)
+        server.maxConnectionsPerAddress = root.integerUnlessFalse("max_connections_per_address", in: 1...1_000_000)
+        server.proxies = proxies
         server.limits = HTTPLimits(
             requestLineBytes: section.integer("request_line_bytes", default: limits.requestLineBytes, in: 256...65_536),
             fieldsBytes: section.integer("fields_bytes", default: limits.fieldsBytes, in: 1024...262_144),

@@ -58,7 +58,7 @@ private enum Only: String, CaseIterable { case only }
         Row("s: -0.5", "config.yaml:1: s: must be from 0.5 to 300 seconds (got -0.5)", read: seconds),
         Row("b: yes", "config.yaml:1: b: must be true or false (got \"yes\")", read: boolean),
         Row("b: True", "config.yaml:1: b: must be true or false (got \"True\")", read: boolean),
-        Row("b: \"true\"", "config.yaml:1: b: must be true or false without quotes (got \"true\")", read: boolean),
+        Row("b: \"true\"", "config.yaml:1: b: must be true or false without quotes (got true)", read: boolean),
         Row("b: 1", "config.yaml:1: b: must be true or false (got 1)", read: boolean),
         Row("{}", "config.yaml:1: t: required", read: string),
         Row("t: \"\"", "config.yaml:1: t: must not be empty", read: string),
@@ -317,6 +317,23 @@ private enum Only: String, CaseIterable { case only }
             root.finish()
         }
         #expect(found == ["config.yaml:1: limit: is not available", "config.yaml:2: other.b: unknown key"])
+    }
+
+    /// A bound that is off unless it is given.
+    @Test(
+        arguments: [
+            ("", nil, nil), ("limit: false", nil, nil), ("limit: 1", 1, nil), ("limit: 99", 99, nil),
+            ("limit: 0", nil, "config.yaml:1: limit: must be from 1 to 99 (got 0)"),
+            ("limit: 100", nil, "config.yaml:1: limit: must be from 1 to 99 (got 100)"),
+            ("limit: true", nil, "config.yaml:1: limit: must be a whole number (got true)"),
+            ("limit: [1]", nil, "config.yaml:1: limit: must be a whole number (got a list)"),
+        ] as [(String, Int?, String?)])
+    func aBoundMayBeFalse(text: String, expected: Int?, problem: String?) {
+        let reader = ConfigReader.parse(text)
+        #expect(reader.root.integerUnlessFalse("limit", in: 1...99) == expected)
+        reader.root.finish()
+        #expect(reader.problems.map(\.description) == (problem.map { [$0] } ?? []))
+        if problem == nil { #expect(reader.printed().contains("limit: \(expected.map(String.init) ?? "false")")) }
     }
 
     @Test func aSectionNobodyFinishedHasNoUnknownKeys() {

@@ -76,12 +76,13 @@ final class SessionRig: Sendable {
         let arrived = arrived ?? time.monotonic()
         await on(loop) { [self] in
             let trace = SessionTrace(showsClaimValues: showsClaims)
-            verifier.value.verify(
-                SessionCredential(Array(token.utf8)[...]), now: loop.now, requestArrived: arrived, trace: trace
-            ) { [self] verdict in
+            let finish: (SessionVerdict) -> Void = { [self] verdict in
                 loop.assertCurrent()
                 verification.finish(Outcome(verdict), trace.lines.map(\.description))
             }
+            let verdict = verifier.value.verify(
+                SessionCredential(Array(token.utf8)[...]), now: loop.now, requestArrived: arrived, trace: trace, later: finish)
+            if let verdict { finish(verdict) }
         }
         return verification
     }
@@ -91,13 +92,16 @@ final class SessionRig: Sendable {
         await withCheckedContinuation { continuation in
             loop.execute { [self] in
                 let now = loop.now
-                verifier.value.verify(SessionCredential(Array(token.utf8)[...]), now: now, requestArrived: now) { verdict in
+                let finish: (SessionVerdict) -> Void = { verdict in
                     if case .accepted(let session) = verdict {
                         continuation.resume(returning: session)
                     } else {
                         continuation.resume(returning: nil)
                     }
                 }
+                let verdict = verifier.value.verify(
+                    SessionCredential(Array(token.utf8)[...]), now: now, requestArrived: now, later: finish)
+                if let verdict { finish(verdict) }
             }
         }
     }

@@ -6,7 +6,7 @@ package final class RawClient: Sendable {
     package struct Failure: Error { package let what: String }
     private let fd: Int32
 
-    package init(port: UInt16, host: String = "127.0.0.1", receiveTimeoutSeconds: Int = 10) throws {
+    package init(port: UInt16, host: String = "127.0.0.1", source: String? = nil, receiveTimeoutSeconds: Int = 10) throws {
         fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { throw Failure(what: "socket") }
         var timeout = timeval(tv_sec: receiveTimeoutSeconds, tv_usec: 0)
@@ -14,6 +14,16 @@ package final class RawClient: Sendable {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var one: Int32 = 1
         setsockopt(fd, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        if let source {
+            // Any address of 127/8 is this machine's: peers that differ, without a network.
+            var own = sockaddr_in()
+            own.sin_family = sa_family_t(AF_INET)
+            inet_pton(AF_INET, source, &own.sin_addr)
+            let bound = withUnsafePointer(to: &own) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+            }
+            guard bound == 0 else { throw Failure(what: "bind: \(String(cString: strerror(errno)))") }
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
