@@ -10,7 +10,7 @@
 //   full-head     the largest head that is accepted, but for its end, then nothing
 //   slow-body     one byte of content a second
 //   stalled-body  half of the content, then nothing
-//   slow-reader   asks a thousand times a second and reads nothing: not more, so that it is no flood of requests
+//   slow-reader   asks five thousand times a second and reads nothing
 //   idle          one request, its answer, then nothing
 //   vanish        as idle, but gone without a word: no FIN, no RST (needs CAP_NET_ADMIN; else as idle)
 //   tls-hello     half of a TLS ClientHello
@@ -89,9 +89,9 @@ static void begin(struct client *one) {
     }
 }
 
-// Once a second; a hundred requests ten times a second from a reader that reads nothing.
+// Once a second; five hundred requests ten times a second from a reader that reads nothing.
 static void again(struct client *one) {
-    static char many[3000];
+    static char many[14600];
     for (size_t at = strlen(many); mode == SLOW_READER && at + 40 < sizeof many;)
         at += sprintf(many + at, "GET /no HTTP/1.1\r\nHost: x\r\n\r\n");
     switch (mode) {

@@ -1,15 +1,13 @@
-"""Parts of bench/run that are no row of its table: memory of idle connections, growth, latency at fixed rates, start."""
+"""Parts of bench/run that are no row of its table: memory of idle connections, growth, latency at fixed rates."""
 
-import contextlib
 import json
-import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
 
-from common import HERE, TOKEN_PATH, Server, build_tool, free_port
+from common import HERE, TOKEN_PATH, build_tool
 
 IDLE_CONNECTIONS = 10_000
 OPEN = [1, 64, 512, 5_000, 10_000]
@@ -150,48 +148,3 @@ def latency(chosen, targets, _):
     lines += [f"| {row['title']} | {row['share']} % of {row['maximum']:,.0f} | {row['rate']:,} | {row['p50']:.2f} | {row['p90']:.2f} | {row['p99']:.2f} | "
               f"{row['p999']:.2f} | {row['max']:.2f} |" for row in rows]
     return {"latency": rows}, "\n".join(lines) + "\n"
-
-
-# Start and memory
-
-
-def start(chosen, targets, _):
-    """From the start of the process to its first answer, size of the binary, memory when nobody asks: with a key set in a file."""
-    tokens, _ = targets.sessions("RS256", 1)
-    running = targets.endpoint("RS256", keys=1)
-    configuration = (targets.folder / f"{running.name}.yaml").read_text()
-    times, resident = [], []
-    with open(tokens) as file:
-        token = file.readline().strip()
-    for number in range(max(5, chosen.rounds)):
-        port, management = free_port(), free_port()
-        path = targets.folder / "start.yaml"
-        path.write_text(configuration.replace(f":{running.port}\"", f":{port}\"").replace(f":{running.management}\"", f":{management}\""))
-        with contextlib.ExitStack() as stack:
-            began = time.monotonic()
-            server = Server(stack, "endpoint-start", [chosen.binary, "serve", "--config", str(path)], port, chosen.server_cpu, targets.folder)
-            request = (f"POST {TOKEN_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").encode()
-            times.append((first_answer(port, request) - began) * 1000)
-            time.sleep(0.5)
-            resident.append(server.resident_mib())
-    size = os.path.getsize(chosen.binary) / 1e6
-    stripped = targets.folder / "stripped"
-    subprocess.run(["strip", "-o", str(stripped), chosen.binary], check=True)
-    record = {"start_ms": times, "resident_mib": resident, "binary_mb": size, "stripped_mb": os.path.getsize(stripped) / 1e6}
-    lines = ["| Start and size | |", "| --- | --: |", f"| process start to first mint, median of {len(times)} | {statistics.median(times):.0f} ms |",
-             f"| resident memory when nobody asks | {statistics.median(resident):.1f} MiB |", f"| binary, stripped | {record['stripped_mb']:.1f} MB |"]
-    return {"start": record}, "\n".join(lines) + "\n"
-
-
-def first_answer(port, request):
-    """When the first answer with a status of 201 was there."""
-    import socket
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-                connection.sendall(request)
-                if connection.recv(64).startswith(b"HTTP/1.1 201"):
-                    return time.monotonic()
-        time.sleep(0.001)
-    sys.exit("no answer after the start")

@@ -1,6 +1,7 @@
 import EndUsers
 import JOSE
 import Primitives
+import RateLimiting
 import Sessions
 import TokenEndpoint
 
@@ -78,7 +79,21 @@ enum ExplainCommand {
         trace.record("features", .ok, grant.features.joined(separator: ", "))
         trace.record("scopes", .ok, grant.scopes.joined(separator: " "))
         trace.record("ttl", .ok, "\(grant.ttlSeconds) s")
+        trace.record("limits", .ok, limits(of: session, config.rateLimits))
         return .accepted
+    }
+
+    /// The limits a mint with this session is charged to, in their order. What was used of them only the server knows.
+    private static func limits(of session: VerifiedSession, _ limits: RateLimits) -> String {
+        let named = RateLimits.order.compactMap { name -> String? in
+            guard let rule = limits.rule(of: name) else { return nil }
+            let seconds = Duration.nanoseconds(rule.period).formattedSeconds
+            var text = "\(name.rawValue) \(rule.requests) in \(seconds) s, burst \(rule.burst)"
+            if name == .session { text += session.sessionID == nil ? ", by the session itself" : ", by its session ID" }
+            return text
+        }
+        if named.isEmpty { return "none" }
+        return named.joined(separator: "; ") + (limits.mode == .shadow ? "; shadow: counted, never refused" : "")
     }
 
     // MARK: The report
@@ -121,10 +136,18 @@ enum ExplainedStep: String, CaseIterable {
     case found, scheme, verifier
     case person
     case endUser = "end user"
-    case features, scopes, ttl
+    case features, scopes, ttl, limits
 
     static let names: [String] =
         [Self.found, .scheme].map(\.rawValue) + [JWTStep.format.rawValue, Self.verifier.rawValue]
         + JWTStep.allCases.filter { $0 != .format }.map(\.rawValue)
-        + [Self.person, .endUser, .features, .scopes, .ttl].map(\.rawValue)
+        + [Self.person, .endUser, .features, .scopes, .ttl, .limits].map(\.rawValue)
+}
+
+extension Duration {
+    /// `60`, or `0.5`.
+    fileprivate var formattedSeconds: String {
+        let seconds = fractionalSeconds
+        return seconds == seconds.rounded() ? String(Int(seconds)) : String(seconds)
+    }
 }

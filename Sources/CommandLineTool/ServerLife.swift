@@ -26,8 +26,13 @@ final class ServerLife: Sendable {
     private let state = Lock(State())
     private let ending = Outcome<Ending>()
     private let log: Log
+    /// Opens again what is written to, on the queue of signals.
+    private let reopen: @Sendable () -> Void
 
-    init(log: Log) { self.log = log }
+    init(log: Log, reopen: @escaping @Sendable () -> Void = {}) {
+        self.log = log
+        self.reopen = reopen
+    }
 
     // MARK: Start
 
@@ -61,7 +66,8 @@ final class ServerLife: Sendable {
 
     func failed(_ error: TokenEndpoint.StartError) {
         switch error {
-        case .cannotListen: finish(Ending(code: .unavailable, message: error.description))
+        case .state(.changed): finish(Ending(code: .configuration, message: error.description))
+        case .cannotListen, .state: finish(Ending(code: .unavailable, message: error.description))
         case .system, .tls: finish(Ending(code: .failed, message: error.description))
         }
     }
@@ -77,9 +83,14 @@ final class ServerLife: Sendable {
 
     // MARK: Signals
 
+    /// Somebody wants this process to end, whatever the start still waits for.
+    var hasBeenSignalled: Bool { state.withLock { $0.signalCount > 0 } }
+
     func received(_ signal: Int32) {
         if signal == SIGHUP {
-            log.write(.warning, "SIGHUP is ignored: this version reads its configuration only at the start")
+            reopen()
+            log.write(
+                .warning, "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
             return
         }
         let (count, endpoint) = state.withLock { state in

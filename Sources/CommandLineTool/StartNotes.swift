@@ -8,9 +8,8 @@ enum StartNotes {
         for warning in loaded.reader.warnings {
             log.write(.warning, "the configuration is accepted with a warning", [LogField("warning", warning.description)])
         }
-        log.write(.info, "rate limits are off: this version has none")
-        if config.state != .none {
-            log.write(.warning, "state is set, but this version keeps nothing there")
+        if config.rateLimits.mode == .shadow {
+            log.write(.warning, "rate limits are in shadow mode: they are counted and nobody is refused")
         }
         for name in ["HTTPS_PROXY", "https_proxy"] where !(environment[name] ?? "").isEmpty {
             log.write(.warning, "a proxy is set in the environment; it is ignored", [LogField("variable", name)])

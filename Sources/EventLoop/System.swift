@@ -128,6 +128,15 @@ package enum ProcessSettings {
         return Int(clamping: limit.rlim_cur)
     }
 
+    #if DEBUG
+        /// For tests that look at what a crash leaves behind.
+        package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+        package static func dieAtOnce() {
+            kill(getpid(), SIGKILL)
+            pause()
+        }
+    #endif
+
     /// Processors this process may run on.
     package static var processorCount: Int {
         let count = Int(january_processor_count())

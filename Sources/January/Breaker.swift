@@ -37,6 +37,9 @@ package final class Breaker: Sendable {
         update { $0.failed(ticket, failure, endUserID: endUserID, now: now) }
     }
 
+    /// Another replica was told to send nothing for so long.
+    package func hold(for duration: Duration, now: MonotonicInstant) { update { $0.hold(for: duration, now: now) } }
+
     /// Another key may be accepted where the last one was not. A rate limit belongs to the account and goes on.
     package func keyChanged() { update { $0.keyChanged() } }
 

@@ -105,9 +105,7 @@ struct BreakerMachine: Sendable {
 
     mutating func failed(_ ticket: BreakerTicket, _ failure: JanuaryFailure, endUserID: String, now: MonotonicInstant) {
         switch failure.breakerEffect {
-        case .hold(let duration):
-            let until = now + min(duration, RetryAfter.cap)
-            holdUntil = max(holdUntil ?? until, until)
+        case .hold(let duration): hold(for: duration, now: now)
         case .account(let reason):
             guard ticket.generation == generation else { return }
             account = Account(
@@ -129,6 +127,12 @@ struct BreakerMachine: Sendable {
             if run.nextProbe == probedAt + Self.runProbeInterval { run.nextProbe = now }
         case .none: break
         }
+    }
+
+    /// January wants nothing for so long: what it answered here, or to another replica.
+    mutating func hold(for duration: Duration, now: MonotonicInstant) {
+        let until = now + min(duration, RetryAfter.cap)
+        holdUntil = max(holdUntil ?? until, until)
     }
 
     /// For the gauges.

@@ -45,6 +45,15 @@ package final class MintOutcome: Sendable {
         self.switchedTo = switchedTo
         self.tlsFailure = tlsFailure
     }
+
+    /// A request went out and nobody knows what January made of it: no answer came, or a gateway on the way gave one. There may be a
+    /// token some time from now that nobody holds.
+    package var mayStillBeCommitted: Bool {
+        [first, second].contains { attempt in
+            guard let attempt else { return false }
+            return attempt.error?.wasSent == true || attempt.status == 502 || attempt.status == 504
+        }
+    }
 }
 
 /// January's request ID, as far as it may go into our own fields and logs.

@@ -16,9 +16,11 @@ package final class TLSClientContext: @unchecked Sendable {
     let raw: OpaquePointer
     let sessions: TLSSessionCache
 
-    /// - Parameter maxSessions: hosts whose last session is kept for resumption.
+    /// - Parameters:
+    ///   - maxSessions: hosts whose last session is kept for resumption.
+    ///   - offersHTTP: by ALPN (RFC 7301); false for other protocols, which name none.
     /// - Throws: `.badCertificate` when the PEM bytes are not certificates; `.unavailable`.
-    package init(trust: TLSTrust, maxSessions: Int = 64) throws(TLSError) {
+    package init(trust: TLSTrust, maxSessions: Int = 64, offersHTTP: Bool = true) throws(TLSError) {
         raw = try SharedSettings.makeContext(TLS_client_method())
         sessions = TLSSessionCache(capacity: maxSessions)
         switch trust {
@@ -31,7 +33,7 @@ package final class TLSClientContext: @unchecked Sendable {
             }
         }
         SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
-        SharedSettings.offerHTTP1(raw)
+        if offersHTTP { SharedSettings.offerHTTP1(raw) }
         // Kept by us and not in OpenSSL's own cache: that one is searched by session ID, which a client does not have.
         _ = SSL_CTX_ctrl(
             raw, SSL_CTRL_SET_SESS_CACHE_MODE, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL), nil)

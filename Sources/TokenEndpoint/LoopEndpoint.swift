@@ -3,7 +3,10 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import RateLimiting
+import Revocations
 import Sessions
+import Telemetry
 
 /// What one loop has of a generation: the verifiers with their scratch memory and January's client. A request holds it to its end.
 final class LoopGeneration {
@@ -22,12 +25,20 @@ final class LoopGeneration {
 final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
+    let limits: any LimitStore
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
     var responder = Responder()
     private var generation: LoopGeneration
 
-    init(loop: EventLoop, shared: SharedParts, generation: LoopGeneration) {
+    init(
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
+        generation: LoopGeneration
+    ) {
         self.loop = loop
         self.shared = shared
+        self.limits = limits
+        self.revocations = revocations
         self.generation = generation
     }
 
@@ -39,7 +50,7 @@ final class LoopEndpoint: RequestHandler {
     func admit(_ exchange: ServerExchange) -> Admission {
         let route = generation.shared.routes.route(of: exchange.head.target)
         switch generation.shared.routes.decide(exchange.head, route) {
-        case .mint, .health: return .read(keepContent: false)
+        case .mint, .signOut, .health: return .read(keepContent: false)
         case .options(let allow):
             let id = responder.makeRequestID()
             record(exchange, route, status: 204, nil, id)
@@ -60,7 +71,8 @@ final class LoopEndpoint: RequestHandler {
             exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
             return record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
         }
-        MintHandler(exchange, requestID: id, loop: self, generation: generation).start()
+        let steps = exchange.head.method == .delete ? MintHandler.signOutSteps : MintHandler.mintSteps
+        MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
@@ -94,12 +106,19 @@ final class LoopEndpoint: RequestHandler {
 
     /// The request ID of a trusted proxy, if it is one that may go into a log.
     func clientRequestID(_ exchange: ServerExchange, _ generation: Generation) -> String? {
-        guard !generation.config.trustedProxies.isEmpty, let peer = exchange.peer.ip,
-            generation.config.trustedProxies.contains(where: { $0.contains(peer) }),
+        guard !generation.config.trustedProxies.isEmpty, generation.config.trustedProxies.contains(exchange.peer),
             exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
             (1...128).contains(value.count),
             value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })
         else { return nil }
         return String(decoding: value, as: UTF8.self)
+    }
+
+    /// Whom the request counts for. A proxy nobody named is counted, and named in the log once.
+    func clientAddress(_ exchange: ServerExchange, _ generation: Generation) -> ClientAddress {
+        let client = ClientAddress.find(
+            peer: exchange.peer, fields: exchange.head.fields, proxies: generation.config.trustedProxies)
+        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: generation.config.trustedProxies.field) }
+        return client
     }
 }

@@ -1,10 +1,13 @@
 import EndUsers
 import EventLoop
+import GCRA
 import HTTPMessage
 import HTTPServer
 import January
 import Policy
 import Primitives
+import RateLimiting
+import Revocations
 import Sessions
 
 /// One mint: the order, written once. Each step is named and may wait for the network; while it waits, the loop serves others.
@@ -12,7 +15,7 @@ import Sessions
 /// Belongs to the loop of its connection. It lives as long as whatever it waits for holds its continuation.
 final class MintHandler {
     /// What a step came to.
-    private enum Progress {
+    enum Progress {
         case next
         /// `advance()` is called again when the answer is there; the step runs again and finds it.
         case wait
@@ -20,51 +23,76 @@ final class MintHandler {
         case finished
     }
 
-    private struct Step: Sendable {
+    struct Step: Sendable {
         let name: StaticString
         let run: @Sendable (MintHandler) -> Progress
     }
 
-    private static let steps: [Step] = [
+    /// What everybody has to pass who comes with a session.
+    static let opening: [Step] = [
         Step(name: "drain") { $0.refuseWhatCannotBeAnswered() },
+        Step(name: "address_limit") { $0.chargeAddress() },
         Step(name: "session") { $0.verifySession() },
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
-        Step(name: "policy") { $0.decideTerms() },
-        Step(name: "admission") { $0.enterInFlight() },
-        Step(name: "mint") { $0.mint() },
-        Step(name: "delivery") { $0.deliver() },
     ]
 
-    private let exchange: ServerExchange
-    private let loop: LoopEndpoint
-    private let generation: LoopGeneration
-    private let requestID: RequestID
+    static let mintSteps: [Step] =
+        opening + [
+            Step(name: "policy") { $0.decideTerms() },
+            Step(name: "limits") { $0.chargeLimits() },
+            Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
+            Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "mint") { $0.mint() },
+            Step(name: "delivery") { $0.deliver() },
+        ]
+
+    let exchange: ServerExchange
+    let loop: LoopEndpoint
+    let generation: LoopGeneration
+    let requestID: RequestID
+    private let steps: [Step]
     private let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
 
     // What the steps find out, in their order.
+    private var address: Charge?
+    private var decision: LimitDecision?
+    /// What is left to be waited for limits that are counted elsewhere, all together.
+    private var limitWait = RedisLimitStore.maxWait
+    /// In shadow mode: a limit would have ended this request, and nothing would have been charged behind it.
+    private var isOverLimit = false
+    private var credential: SessionCredential?
     private var verdict: SessionVerdict?
-    private var session: VerifiedSession?
-    private var endUserID: EndUserID?
+    private(set) var session: VerifiedSession?
+    private(set) var endUserID: EndUserID?
     private var terms: MintTerms?
-    private var inFlight: MintsInFlight.Entry?
+    private var ticket: MintGate.Ticket?
+    /// What was found right before the mint was to be sent.
+    private var objection: FenceDecision?
     private var answer: MintOutcome?
+    // Of a sign-out.
+    var blockAnswer: Result<EndUserStatus, RevocationError>?
+    var signOutAnswer: Result<RevocationStatus, RevocationError>?
 
-    init(_ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration) {
+    init(
+        _ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration,
+        steps: [Step] = MintHandler.mintSteps
+    ) {
         self.exchange = exchange
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
+        self.steps = steps
         deadline = exchange.headCompletedAt + generation.shared.config.january.budget
     }
 
     func start() { advance() }
 
     private func advance() {
-        while step < Self.steps.count {
-            switch Self.steps[step].run(self) {
+        while step < steps.count {
+            switch steps[step].run(self) {
             case .next: step += 1
             case .wait: return
             case .refused(let problem): return refuse(problem)
@@ -80,14 +108,25 @@ final class MintHandler {
         return .refused(Problem(.draining, retryAfter: 1))
     }
 
+    private func chargeAddress() -> Progress {
+        if let address, decision != nil { return charge(Charges(address)) }
+        let client = loop.clientAddress(exchange, generation.shared)
+        guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
+        let keys = loop.shared.limitKeys
+        let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
+        address = charge
+        return self.charge(Charges(charge))
+    }
+
     private func verifySession() -> Progress {
         if verdict == nil {
             let credential: SessionCredential
             do throws(SessionRefusal) {
                 credential = try generation.sessions.findCredential(in: exchange.head.fields)
             } catch {
-                return .refused(Problem(error))
+                return refuseSession(error)
             }
+            self.credential = credential
             verdict = generation.sessions.verify(
                 credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt
             ) { verdict in
@@ -102,9 +141,18 @@ final class MintHandler {
         case .accepted(let session)?:
             self.session = session
             return .next
-        case .refused(let refusal)?: return .refused(Problem(refusal))
+        case .refused(let refusal)?: return refuseSession(refusal)
         case .unavailable(let unavailable)?: return .refused(Problem(unavailable))
         }
+    }
+
+    /// A refused session costs its address three: the request itself, and what looking at it took. No session at all is no attempt.
+    private func refuseSession(_ refusal: SessionRefusal) -> Progress {
+        if let address, !isOverLimit, refusal.reason != .noSession {
+            loop.limits.penalize(
+                Charge(.address, key: address.key, rule: address.rule, cost: GCRARule.maxPenalty), now: loop.loop.now)
+        }
+        return .refused(Problem(refusal))
     }
 
     private func checkPerson() -> Progress {
@@ -145,14 +193,63 @@ final class MintHandler {
         return .next
     }
 
+    private func refuseWhatCannotBeRecorded() -> Progress {
+        guard loop.shared.audit.refusesMints else { return .next }
+        return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
+    }
+
+    private func chargeLimits() -> Progress {
+        if decision != nil { return charge(Charges()) }
+        if isOverLimit { return .next }
+        guard let session, let endUserID else { return .refused(Problem(.internalError)) }
+        let limits = generation.shared.config.rateLimits
+        let keys = loop.shared.limitKeys
+        var charges = Charges()
+        if let rule = limits.perSession {
+            let key =
+                session.sessionID.map { keys.session(verifier: session.verifierName, id: $0) }
+                ?? keys.session(verifier: session.verifierName, credential: credential?.bytes ?? [])
+            charges.append(Charge(.session, key: key, rule: rule))
+        }
+        if let rule = limits.perEndUser { charges.append(Charge(.endUser, key: keys.endUser(endUserID.text), rule: rule)) }
+        if let rule = limits.all { charges.append(Charge(.all, key: keys.all, rule: rule)) }
+        return charges.isEmpty ? .next : charge(charges)
+    }
+
+    /// Asks the store, or looks at what it has answered meanwhile.
+    private func charge(_ charges: Charges) -> Progress {
+        if decision == nil {
+            let asked = loop.loop.now
+            decision = loop.limits.charge(charges, now: asked, deadline: min(deadline, asked + limitWait)) { decision in
+                self.decision = decision
+                self.limitWait -= self.loop.loop.now - asked
+                self.resume()
+            }
+        }
+        guard let decision else { return .wait }
+        self.decision = nil
+        guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
+            return .next
+        }
+        loop.shared.limitMetrics.countLimited(by: name)
+        if generation.shared.config.rateLimits.mode == .shadow {
+            isOverLimit = true
+            return .next
+        }
+        return .refused(Problem(LimitNotice(name, rule: rule, wait: wait)))
+    }
+
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
-        guard let entry = loop.shared.mintsInFlight.enter(endUserID.text, deadline: deadline) else {
+        switch loop.shared.gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) {
+        case .entered(let ticket):
+            self.ticket = ticket
+            return .next
+        case .full:
             loop.shared.metrics.overloaded.add()
             return .refused(Problem(.overloaded, reason: "max_in_flight", retryAfter: 1))
+        case .refused(let decision): return .refused(Problem(decision) ?? Problem(.internalError))
         }
-        inFlight = entry
-        return .next
     }
 
     private func mint() -> Progress {
@@ -161,8 +258,8 @@ final class MintHandler {
             var isAnsweredAtOnce = true
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms, deadline: deadline,
-                // A client that is gone costs no mint.
-                beforeSend: { !self.exchange.clientIsGone }
+                // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
+                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() }
             ) { outcome in
                 self.answer = outcome
                 if !isAnsweredAtOnce { self.resume() }
@@ -171,15 +268,32 @@ final class MintHandler {
         }
         guard let answer else { return .wait }
         loop.shared.metrics.count(answer, loop: loop)
+        if let objection, let problem = Problem(objection) { return .refused(problem) }
         if case .failure(let failure) = answer.result {
             loop.shared.january(failure, answer, endUserID: endUserID)
+            // January's own words, not the breaker's: the other replicas have not heard them.
+            if case .rateLimited(let wait) = failure, answer.first != nil { (loop.limits as? RedisLimitStore)?.hold(for: wait) }
             return .refused(Problem(failure))
         }
         return .next
     }
 
+    private func mayBeSent() -> Bool {
+        guard let ticket else { return false }
+        let decision = loop.shared.gate.look(ticket)
+        if decision != .free { objection = decision }
+        return decision == .free
+    }
+
     private func deliver() -> Progress {
-        guard let answer, case .success(let delivery) = answer.result else { return .refused(Problem(.internalError)) }
+        guard let answer, let ticket, case .success(let delivery) = answer.result else {
+            return .refused(Problem(.internalError))
+        }
+        // A revocation has come up while January made the token: its sweep will take it, and nobody gets it.
+        if let problem = Problem(loop.shared.gate.look(ticket)) {
+            loop.shared.metrics.withheld.add()
+            return .refused(problem)
+        }
         let body =
             generation.shared.config.january.insertsExpiresInAlias
             ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
@@ -194,17 +308,17 @@ final class MintHandler {
 
     // MARK: Waiting and ending
 
-    private func resume() {
+    func resume() {
         if let budgetTimer { loop.loop.cancel(budgetTimer) }
         budgetTimer = nil
-        guard step < Self.steps.count else { return }
+        guard step < steps.count else { return }
         advance()
     }
 
     /// A wait with a bound of its own elsewhere still ends with the budget.
     private func waitWithinBudget() {
         let timer = LoopTimer { [weak self] in
-            guard let self, self.step < Self.steps.count else { return }
+            guard let self, self.step < steps.count else { return }
             self.refuse(Problem(.sessionBackendUnavailable, reason: "budget", retryAfter: 1))
         }
         budgetTimer = timer
@@ -219,10 +333,16 @@ final class MintHandler {
         finish(status: problem.code.status, problem: problem, isUndelivered: false)
     }
 
-    private func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
-        step = Self.steps.count
-        if let inFlight { loop.shared.mintsInFlight.leave(inFlight) }
-        inFlight = nil
+    func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
+        step = steps.count
+        if let ticket {
+            if answer?.mayStillBeCommitted == true {
+                loop.shared.gate.leaveUnanswered(ticket, now: loop.loop.now)
+            } else {
+                loop.shared.gate.leave(ticket)
+            }
+        }
+        ticket = nil
         var outcome = RequestOutcome(
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)
@@ -233,6 +353,7 @@ final class MintHandler {
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
+        if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
         loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

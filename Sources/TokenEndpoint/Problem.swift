@@ -2,6 +2,8 @@ import EndUsers
 import HTTPMessage
 import HTTPServer
 import January
+import RateLimiting
+import Revocations
 import Sessions
 
 /// An error as the caller gets it: one code, and the few things that vary. **The one place** where internal errors become status, code and
@@ -14,12 +16,20 @@ struct Problem: Sendable, Equatable {
     var allow: StaticString?
     /// With `error` only when a session was sent (RFC 6750 section 3.1).
     var challenge: Challenge?
+    /// For 429: the limit that decided.
+    var limit: LimitNotice?
     /// Bounded, for the log and metrics: finer than the code.
     var reason: String
+    /// Instead of the code's own message.
+    var detail: StaticString?
+    /// Management API: the member or parameter that is wrong.
+    var member: String?
 
     enum Challenge: Sendable, Equatable {
         case noSession
         case invalidToken(String)
+        /// `wasSent`: a token, and it was a wrong one. `takesBasic`: as a password, too.
+        case management(wasSent: Bool, takesBasic: Bool)
     }
 
     init(_ code: ProblemCode, reason: String = "", retryAfter: Int? = nil) {
@@ -30,7 +40,8 @@ struct Problem: Sendable, Equatable {
 
     static func == (left: Self, right: Self) -> Bool {
         left.code == right.code && left.retryAfter == right.retryAfter && left.challenge == right.challenge
-            && left.reason == right.reason && left.allow?.description == right.allow?.description
+            && left.reason == right.reason && left.limit == right.limit && left.member == right.member
+            && left.detail?.description == right.detail?.description && left.allow?.description == right.allow?.description
     }
 
     static func methodNotAllowed(allow: StaticString) -> Problem {
@@ -63,8 +74,23 @@ struct Problem: Sendable, Equatable {
         challenge = refusal.description.map { .invalidToken($0) } ?? .noSession
     }
 
+    init(_ limit: LimitNotice) {
+        self.init(.rateLimited, reason: limit.name.rawValue, retryAfter: limit.retryAfter)
+        self.limit = limit
+    }
+
     init(_ unavailable: SessionUnavailable) {
         self.init(.sessionBackendUnavailable, reason: unavailable.reason.rawValue, retryAfter: unavailable.retryAfter)
+    }
+
+    /// `nil` where nothing is in the way.
+    init?(_ decision: FenceDecision) {
+        switch decision {
+        case .free: return nil
+        case .revoked: self.init(.accessRevoked)
+        case .inProgress: self.init(.revocationInProgress, retryAfter: 2)
+        case .unavailable: self.init(.stateUnavailable, reason: "unreadable", retryAfter: 2)
+        }
     }
 
     init(_ error: EndUserError) {
@@ -97,6 +123,7 @@ struct Problem: Sendable, Equatable {
 
     /// For the app's developer: what to do.
     var message: StaticString {
+        if let detail { return detail }
         guard code == .invalidSession else { return code.message }
         return switch reason {
         case "no_session": "No session was sent. Sign in and send the session as Authorization: Bearer."

@@ -16,6 +16,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case uriTooLong = "uri_too_long"
     case expectationFailed = "expectation_failed"
     case headerFieldsTooLarge = "header_fields_too_large"
+    case rateLimited = "rate_limited"
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
     case httpVersionNotSupported = "http_version_not_supported"
@@ -29,6 +30,10 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case draining
     case januaryTimeout = "january_timeout"
     case managementUnauthorized = "management_unauthorized"
+    case managementDisabled = "management_disabled"
+    case unsupportedMediaType = "unsupported_media_type"
+    case stateUnavailable = "state_unavailable"
+    case revocationInProgress = "revocation_in_progress"
     /// The client had hung up, or at least finished sending, before anything was sent to January. Hardly ever read by anybody.
     case clientGone = "client_gone"
 
@@ -37,20 +42,24 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .badRequest: 400
         case .invalidSession, .managementUnauthorized: 401
         case .accessRevoked, .noEndUser, .noFeatures, .invalidEndUserID, .januaryForbidden, .januaryQuotaExhausted,
-            .januaryRejectedRequest:
+            .januaryRejectedRequest, .managementDisabled:
             403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .contentTooLarge: 413
         case .uriTooLong: 414
+        case .unsupportedMediaType: 415
         case .expectationFailed: 417
         case .headerFieldsTooLarge: 431
+        case .rateLimited: 429
         case .clientGone: 499
         case .internalError: 500
         case .notImplemented: 501
         case .januaryKeyRejected, .januaryInvalidResponse, .januaryUnreachable: 502
-        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining: 503
+        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining, .stateUnavailable,
+            .revocationInProgress:
+            503
         case .januaryTimeout: 504
         case .httpVersionNotSupported: 505
         }
@@ -80,6 +89,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .uriTooLong: "The request line is too long."
         case .expectationFailed: "Only Expect: 100-continue is understood."
         case .headerFieldsTooLarge: "The request fields are too large or too many. Is the session over 16 KiB?"
+        case .rateLimited: "Too many requests. Try again after Retry-After; a client token is good for minutes, so keep it."
         case .internalError: "Something unforeseen went wrong here. Operators: see the log with this request_id."
         case .notImplemented: "This transfer coding is not understood. Send the request with Content-Length or chunked."
         case .httpVersionNotSupported: "Speak HTTP/1.1."
@@ -94,6 +104,11 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .draining: "This server is shutting down. Try again."
         case .januaryTimeout: "January did not answer in time. Try again."
         case .managementUnauthorized: "Send a management token as Authorization: Bearer."
+        case .managementDisabled: "There is no management token, so this is switched off. Operators: see management.token_files."
+        case .unsupportedMediaType: "Send JSON, with Content-Type: application/json."
+        case .revocationInProgress: "This person's tokens are being revoked right now. Try again after Retry-After."
+        case .stateUnavailable:
+            "The state cannot be read or written, so nothing was done or promised. Try again after Retry-After."
         case .clientGone: "The connection was closed for sending before January was asked, so nothing was minted. Keep it open."
         }
     }

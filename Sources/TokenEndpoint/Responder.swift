@@ -2,6 +2,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import StrictJSON
 
 /// Makes the responses of one loop: the fields that every response carries, and error bodies.
 struct Responder {
@@ -63,6 +64,7 @@ struct Responder {
             fields.appendDecimal(seconds)
             fields += Self.lineEnd
         }
+        problem.limit?.append(to: &fields)
         if let allow = problem.allow { HeadEncoder.field(.allow, literal: allow, to: &fields) }
         switch problem.challenge {
         case nil: break
@@ -75,10 +77,28 @@ struct Responder {
             } catch {
                 HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january", error="invalid_token""#, to: &fields)
             }
+        case .management(let wasSent, let takesBasic):
+            if wasSent {
+                HeadEncoder.field(
+                    .wwwAuthenticate, literal: #"Bearer realm="january-management", error="invalid_token""#, to: &fields)
+            } else {
+                HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january-management""#, to: &fields)
+            }
+            if takesBasic {
+                HeadEncoder.field(.wwwAuthenticate, literal: #"Basic realm="january-management""#, to: &fields)
+            }
         }
         Self.append(januaryRequestID: januaryRequestID, to: &fields)
         return ServerResponse(
-            status: problem.code.status, fields: fields, content: Self.body(problem.code, problem.message, id: id))
+            status: problem.code.status, fields: fields,
+            content: Self.body(problem.code, problem.message, member: problem.member, id: id))
+    }
+
+    /// One more field. A value that would not fit into one is left out.
+    static func append(_ name: FieldName, _ value: String, to response: inout ServerResponse) {
+        do throws(FieldError) {
+            try HeadEncoder.field(name, value, to: &response.fields)
+        } catch {}
     }
 
     private static func append(januaryRequestID: String?, to fields: inout [UInt8]) {
@@ -90,7 +110,7 @@ struct Responder {
     }
 
     /// `{"code": "...", "message": "...", "request_id": "..."}`, the shape of January's own errors.
-    private static func body(_ code: ProblemCode, _ message: StaticString, id: RequestID) -> [UInt8] {
+    private static func body(_ code: ProblemCode, _ message: StaticString, member: String?, id: RequestID) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(320)
         body += Array(#"{"code":""#.utf8)
@@ -99,7 +119,12 @@ struct Responder {
         message.withUTF8Buffer { body.append(contentsOf: $0) }
         body += Array(#"","request_id":""#.utf8)
         id.append(to: &body)
-        body += Array(#""}"#.utf8)
+        body.append(UInt8(ascii: "\""))
+        if let member {
+            body += Array(#","member":"#.utf8)
+            JSONValue.append(member, to: &body)
+        }
+        body.append(UInt8(ascii: "}"))
         return body
     }
 }

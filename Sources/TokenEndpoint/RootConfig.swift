@@ -5,6 +5,7 @@ import HTTPServer
 import January
 import Policy
 import Primitives
+import RateLimiting
 import Sessions
 import StrictJSON
 import TLS
@@ -16,7 +17,8 @@ package struct RootConfig: Sendable {
     package var management: ManagementConfig
     /// `paths.token`: the first is canonical, the others are aliases.
     package var tokenPaths: [String]
-    package var trustedProxies: [AddressRange]
+    package var trustedProxies: TrustedProxies
+    package var rateLimits: RateLimits
     package var http: HTTPConfig
     package var january: JanuaryConfig
     package var sessions: SessionsConfig
@@ -24,7 +26,10 @@ package struct RootConfig: Sendable {
     package var policy: Policy
     package var drain: DrainConfig
     package var state: StateConfig
+    package var stateRules: StateRules
     package var log: LogConfig
+    package var audit: AuditConfig
+    package var selfService: SelfServiceConfig
 
     /// Reads everything.
     /// - Returns: `nil` where there are problems; the reader has all of them.
@@ -40,23 +45,29 @@ package struct RootConfig: Sendable {
             defaultFrom: sessions.verifiers.count == 1 ? sessions.verifiers[0].endUserClaim ?? "subject" : "subject")
         let tests = PolicyTests.read(root)
         let state = StateConfig.read(root)
+        let stateRules = StateRules.read(root)
         let listen = ListenAddress.read("listen", root, default: "127.0.0.1:8787")
         let management = ManagementConfig.read(root.section("management"), state: state)
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root, proxies: trustedProxies)
+        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
-        refuseRateLimits(root.section("rate_limits"))
+        let audit = AuditConfig.read(root.section("audit"))
+        let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
+        let rateLimits = RateLimits.read(root.section("rate_limits"))
         checkCertificates(root, january, sessions)
-        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
+        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
+            root.section(name).finish()
+        }
         root.finish()
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
-            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies, http: http,
-            january: january, sessions: sessions, endUsers: endUsers, policy: policy, drain: drain, state: state, log: log)
+            listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
+            rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
+            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
@@ -111,28 +122,20 @@ package struct RootConfig: Sendable {
             && !path.split(separator: "/").contains { $0 == "." || $0 == ".." }
     }
 
-    private static func readProxies(_ root: ConfigSection) -> [AddressRange] {
-        root.strings("trusted_proxies").enumerated().compactMap { index, text in
-            guard let range = AddressRange(text) else {
-                root.invalid("trusted_proxies", at: index, "must be an address or a range such as 10.0.0.0/8")
-                return nil
-            }
-            if range.isEverything {
-                root.invalid("trusted_proxies", at: index, "would trust everybody")
-                return nil
-            }
-            return range
-        }
-    }
-
-    /// Accepted only as "off", so that a configuration written for a version with limits is not run without them.
-    private static func refuseRateLimits(_ section: ConfigSection) {
-        for key in ["per_address", "per_session", "per_end_user", "all"] {
-            switch section.sectionUnlessFalse(key) {
-            case .absent, .off: break
-            case .section: section.problem(key, "rate limits are not available in this version; set it to false")
+    private static func readProxies(_ root: ConfigSection) -> TrustedProxies {
+        var proxies = TrustedProxies(field: root.choice("trusted_proxy_field", default: .xForwardedFor))
+        for (index, text) in root.strings("trusted_proxies").enumerated() {
+            if text == "unix:" {
+                proxies.trustsUnixSockets = true
+            } else if let range = AddressRange(text) {
+                if range.isEverything { root.invalid("trusted_proxies", at: index, "would trust everybody") }
+                proxies.ranges.append(range)
+            } else {
+                root.invalid(
+                    "trusted_proxies", at: index, "must be an address or a range such as 10.0.0.0/8, or unix: for Unix sockets")
             }
         }
+        return proxies
     }
 
     /// Certificates are tried here, so that a bad file is found with the key that names it and not at the first connection.

@@ -3,28 +3,47 @@ import HTTPClient
 import HTTPMessage
 import January
 import Primitives
+import RateLimiting
+import Revocations
 import Telemetry
 
 /// What all loops share and no reload replaces: atomics, short locks, and values that never change.
 final class SharedParts: Sendable {
     let lifecycle: Lifecycle
     let mintsInFlight: MintsInFlight
+    let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
     let recorder: OutcomeRecorder
+    /// Cells of the rate limits; with a shared store, what decides while it is away.
+    let localLimits = MemoryLimitStore()
+    let limitKeys: LimitKeyMaker
+    let limitMetrics: LimitMetrics
     let log: Log
     let hash: EndUserHash
+    let audit: AuditLog
+    let signOutLimit = SignOutLimit()
 
-    init(config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, metrics: Metrics, time: any TimeSource) {
+    init(
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
+    ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        hash = EndUserHash(config.log)
-        mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
+        limitKeys = SharedLimits.keys(config)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
-        recorder = OutcomeRecorder(log: log, metrics: metrics, hash: hash)
+        limitMetrics = LimitMetrics(metrics, store: localLimits)
+        let audit = AuditLog(
+            config.audit, log: log, output: auditOutput, time: time, hash: hash, endUserID: config.log.endUserID)
+        self.audit = audit
+        recorder = OutcomeRecorder(log: log, audit: audit, metrics: metrics, hash: hash)
+        metrics.counters("audit_dropped_total", help: "Audit records that were lost.") { [([], Double(audit.droppedCount))] }
         self.metrics.register(
             metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
     }
@@ -45,6 +64,7 @@ final class SharedParts: Sendable {
         }
         if failure.isSecurityEvent {
             metrics.securityEvents(failure.reason.description).add()
+            audit.write(.securityEvent, [LogField("kind", failure.reason.description)] + fields() + endUser(endUserID))
             log.write(
                 .error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(),
                 callerCaused: true)
@@ -68,11 +88,23 @@ final class SharedParts: Sendable {
         }
     }
 
+    private func endUser(_ endUserID: EndUserID?) -> [LogField] { endUserID.map { [audit.endUser($0.text)] } ?? [] }
+
     /// The other key has worked where the current one was refused.
     func keySwitched(to slot: KeySlot) {
         metrics.keySwitches(slot).add()
+        let fields = [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+        audit.write(.keyChanged, fields)
         log.write(
-            .warning, "January rejects the current API key; the other one is in use now",
-            [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)])
+            .warning, "January rejects the current API key; the other one is in use now", fields)
+    }
+
+    /// A peer sends the field of a proxy and is not in `trusted_proxies`: no limit per address can tell apart who is behind it.
+    func unconfiguredProxy(_ client: ClientAddress, field: ProxyField) {
+        guard limitMetrics.countsFirstUnconfiguredProxy() else { return }
+        log.write(
+            .warning,
+            "a proxy is not in trusted_proxies, so there is no limit per address; add it if it is yours",
+            [LogField("trusted_proxies", client.address?.range ?? "unix:"), LogField("field", field.rawValue)])
     }
 }

@@ -8,7 +8,7 @@ import TLS
 /// What outgoing requests of all loops share: names, connections, certificates.
 package final class UpstreamParts: Sendable {
     let januaryCounters = HTTPClientCounters()
-    private let resolver: Resolver
+    let resolver: Resolver
     private let januaryTLS: TLSClientContext?
     private let keySetTLS: [String: TLSClientContext]
     /// Reading the system's certificates takes some 30 ms of the start: only where something will be checked against them.

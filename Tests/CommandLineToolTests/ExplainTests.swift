@@ -60,6 +60,7 @@ import Testing
             "exp: ok: not expired",
             "signature: ok: HS256, made by the key", "end user: ok: from \"uid\", transform none",
             "features: ok: food_search, glucose", "scopes: ok: foods:read glucose:read", "ttl: ok: 1800 s",
+            "limits: ok: per_address 600 in 60 s, burst 600; per_session 6 in 60 s, burst 10, by the session itself; per_end_user 12 in 60 s, burst 30",
             "result: ok: accepted", "claim: ok: \"uid\", not yet verified, is a string",
         ] { #expect(run.lines.contains(line)) }
         #expect(!run.output.contains("MARKER"))

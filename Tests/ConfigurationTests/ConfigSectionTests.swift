@@ -58,7 +58,7 @@ private enum Only: String, CaseIterable { case only }
         Row("s: -0.5", "config.yaml:1: s: must be from 0.5 to 300 seconds (got -0.5)", read: seconds),
         Row("b: yes", "config.yaml:1: b: must be true or false (got \"yes\")", read: boolean),
         Row("b: True", "config.yaml:1: b: must be true or false (got \"True\")", read: boolean),
-        Row("b: \"true\"", "config.yaml:1: b: must be true or false without quotes (got true)", read: boolean),
+        Row("b: \"true\"", "config.yaml:1: b: must be true or false without quotes (got \"true\")", read: boolean),
         Row("b: 1", "config.yaml:1: b: must be true or false (got 1)", read: boolean),
         Row("{}", "config.yaml:1: t: required", read: string),
         Row("t: \"\"", "config.yaml:1: t: must not be empty", read: string),

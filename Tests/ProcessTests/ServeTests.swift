@@ -45,20 +45,21 @@ import Testing
     @Test func theLogSaysWhatThisVersionDoesNotDo() async throws {
         try await ServerScenario.run(
             {
+                $0 = $0.replacingOccurrences(of: "rate_limits: {", with: "rate_limits: { mode: shadow,")
                 $0 +=
                     "state: \"sqlite:/var/lib/january/state.db\"\ngrants: [{ when: { claim: upn, exists: false }, features: [glucose] }]\n"
             },
             environment: ["HTTPS_PROXY": "http://user:PROXYMARKER@proxy.example:3128", "https_proxy": ""]
         ) { scenario in
             let server = scenario.server
-            let limits = try server.logLine("rate limits are off: this version has none")
-            #expect(limits["level"] as? String == "info")
+            let limits = try server.logLine("rate limits are in shadow mode: they are counted and nobody is refused")
+            #expect(limits["level"] as? String == "warning")
             let state = try server.logLine("state is set, but this version keeps nothing there")
             #expect(state["level"] as? String == "warning")
             let proxies = server.logLines("a proxy is set in the environment; it is ignored")
             #expect(proxies.map { $0["variable"] as? String } == ["HTTPS_PROXY"])
             let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
-            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:10: grants[0].when.claim: ") })
+            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:11: grants[0].when.claim: ") })
             #expect(!server.output.contains("PROXYMARKER"))
         }
     }
@@ -276,7 +277,8 @@ import Testing
     @Test func sighupDoesNotEndIt() async throws {
         try await ServerScenario.run { scenario in
             scenario.server.send(SIGHUP)
-            _ = try scenario.server.logLine("SIGHUP is ignored: this version reads its configuration only at the start")
+            _ = try scenario.server.logLine(
+                "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
             #expect(try scenario.exchange("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").hasPrefix("HTTP/1.1 200 "))
         }
     }

@@ -56,6 +56,7 @@ final class ServerScenario {
           verifiers:
             - { type: jwt, issuer: "\(simulator.origin)/idp", audience: app, algorithms: [ES256] }
         features: [food_search]
+        rate_limits: { per_address: false, per_session: false, per_end_user: false }
         drain: { delay_seconds: 0, timeout_seconds: 20 }
 
         """

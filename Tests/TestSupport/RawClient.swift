@@ -6,7 +6,10 @@ package final class RawClient: Sendable {
     package struct Failure: Error { package let what: String }
     private let fd: Int32
 
-    package init(port: UInt16, host: String = "127.0.0.1", source: String? = nil, receiveTimeoutSeconds: Int = 10) throws {
+    /// - Parameter source: the client's own address, another one of the loopback network.
+    package init(
+        port: UInt16, host: String = "127.0.0.1", source: String? = nil, receiveTimeoutSeconds: Int = 10
+    ) throws {
         fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { throw Failure(what: "socket") }
         var timeout = timeval(tv_sec: receiveTimeoutSeconds, tv_usec: 0)

@@ -30,13 +30,16 @@ final class EndpointFixture: Sendable {
     ///   - sessions: the list of verifiers; `ORIGIN` stands for the simulator's origin.
     ///   - more: further lines at the root of the configuration; sections named here replace the fixture's own.
     ///   - files: beside the configuration, by name.
+    ///   - revocations: the double that stands for the state's own.
+    ///   - auditOutput: of `audit.file`.
     ///   - baseURL: of January, the simulator's when `nil`.
     ///   - isTimeFrozen: only ``advance(by:)`` moves the clocks: for what may not happen in between however slow the machine is.
     ///   - prepare: done to the simulator before the endpoint starts.
     init(
         january: String = "", sessions: String? = nil, more: String = "", grants: String = "features: [food_search]",
         simulator configuration: Simulator.Configuration? = nil, secondKey: String? = nil, files: [String: String] = [:],
-        baseURL: String? = nil, isTimeFrozen: Bool = false, prepare: (Simulator) -> Void = { _ in }
+        revocations: RevocationDouble? = nil, auditOutput: (any LogOutput)? = nil, baseURL: String? = nil,
+        isTimeFrozen: Bool = false, prepare: (Simulator) -> Void = { _ in }
     ) async throws {
         var configuration = configuration ?? Self.quickSimulator
         configuration.sharedSecret = configuration.sharedSecret ?? Secret(Self.sessionSecret)
@@ -69,7 +72,7 @@ final class EndpointFixture: Sendable {
             .joined(separator: "\n")
         let text = """
             listen: "127.0.0.1:0"
-            management: { listen: "127.0.0.1:0" }
+            \(more.contains("management:") ? "" : #"management: { listen: "127.0.0.1:0" }"#)
             january:
               api_key_file: api_key
               base_url: \(baseURL ?? simulator.origin)
@@ -89,7 +92,9 @@ final class EndpointFixture: Sendable {
         logs = LogMemory()
         let log = Log(level: .debug, format: .json, time: time, output: logs)
         let ready = Promise<SystemError?>("endpoint")
-        endpoint = try TokenEndpoint(config: config, log: log, metrics: Metrics(), time: time, ready: { ready.fulfil($0) })
+        endpoint = try TokenEndpoint(
+            config: config, log: log, metrics: Metrics(), time: time, auditOutput: auditOutput,
+            revocations: revocations, ready: { ready.fulfil($0) })
         port = try #require(endpoint.publicAddress.port)
         managementPort = try #require(endpoint.managementAddress?.port)
         #expect(try await ready.value() == nil)
@@ -97,6 +102,8 @@ final class EndpointFixture: Sendable {
 
     private static let defaultSections = [
         "http": "{ loops: 2 }", "drain": "{ delay_seconds: 0, timeout_seconds: 60 }", "log": "{ requests: all }",
+        // Most tests mint often, with one session, from one address; those of the limits name their own.
+        "rate_limits": "{ per_address: false, per_session: false, per_end_user: false }",
     ]
 
     /// Without asymmetric keys, which take their time to make.
@@ -150,19 +157,40 @@ final class EndpointFixture: Sendable {
         return try simulator.session(order)
     }
 
-    func mint(_ session: String?, fields: [String] = []) async throws -> Answer {
+    func mint(
+        _ session: String?, fields: [String] = [], from source: String? = nil, port: UInt16? = nil
+    ) async throws -> Answer {
         var lines = ["POST /january/client-token HTTP/1.1", "Host: localhost", "Connection: close"] + fields
         if let session { lines.append("Authorization: Bearer \(session)") }
-        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n", port: port)
+        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n", port: port ?? self.port, from: source)
     }
+
+    /// A request to the management listener with the fixture's own token.
+    func manage(
+        _ line: String, fields: [String] = [], token: String? = EndpointFixture.managementToken, body: String? = nil
+    ) async throws -> Answer {
+        var lines = ["\(line) HTTP/1.1", "Host: localhost", "Connection: close"] + fields
+        if let token { lines.append("Authorization: Bearer \(token)") }
+        if let body { lines.append("Content-Length: \(body.utf8.count)") }
+        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? ""), port: managementPort)
+    }
+
+    static let managementToken = "management-token-0123456789abcdef"
+    /// Sections of the configuration with which the management API is on; the file `token` is part of ``managementFiles``.
+    static let managed = """
+        management: { listen: "127.0.0.1:0", token_files: [token, token_2] }
+        state: "sqlite:state.db"
+        """
+    static let managementFiles = ["token": managementToken, "token_2": "second-" + managementToken]
 
     func get(_ path: String, port: UInt16? = nil) async throws -> Answer {
         try await exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", port: port ?? managementPort)
     }
 
-    func exchange(_ request: String, port: UInt16) async throws -> Answer {
+    /// - Parameter source: the address the request comes from.
+    func exchange(_ request: String, port: UInt16, from source: String? = nil) async throws -> Answer {
         let text = try await onOwnThread {
-            let client = try RawClient(port: port, receiveTimeoutSeconds: 20)
+            let client = try RawClient(port: port, source: source, receiveTimeoutSeconds: 20)
             try client.send(request)
             return String(decoding: try client.receiveAll(), as: UTF8.self)
         }

@@ -11,7 +11,9 @@ private struct Outcome: Equatable {
     var error: HTTPParseError?
 }
 
-private func decode(_ bytes: [UInt8], _ ranges: [Range<Int>], _ framing: BodyFraming, _ limits: HTTPLimits, discards: Bool = false) -> Outcome {
+private func decode(
+    _ bytes: [UInt8], _ ranges: [Range<Int>], _ framing: BodyFraming, _ limits: HTTPLimits, discards: Bool = false
+) -> Outcome {
     var decoder = BodyDecoder(framing: framing, limits: limits, discards: discards)
     var outcome = Outcome()
     for range in ranges where !outcome.isComplete {
@@ -47,7 +49,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         case 2: .length(Int(choice & 0x1F))
         default: .untilClose
         }
-    let limits = choice & 0x20 == 0 ? HTTPLimits.standard : HTTPLimits(fieldsBytes: 48, fieldLines: 2, bodyBytes: 24, chunkLineBytes: 12)
+    let limits =
+        choice & 0x20 == 0 ? HTTPLimits.standard : HTTPLimits(fieldsBytes: 48, fieldLines: 2, bodyBytes: 24, chunkLineBytes: 12)
     let whole = decode(bytes, [0..<bytes.count], framing, limits)
     var cut = decode(bytes, bytes.indices.map { $0..<$0 + 1 }, framing, limits)
     // What was decoded in front of an error is not used; how much that is may depend on the cut.

@@ -20,7 +20,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     require(lines.count == fields.count, "number of lines")
     for line in lines {
         require(!line.value.contains { $0 == 13 || $0 == 10 || $0 == 0 }, "a line end in a value")
-        require(![0x20, 9].contains(line.value.first ?? 1) && ![0x20, 9].contains(line.value.last ?? 1), "white space around a value")
+        require(
+            ![0x20, 9].contains(line.value.first ?? 1) && ![0x20, 9].contains(line.value.last ?? 1), "white space around a value")
     }
     for name in names + lines.prefix(4).map(\.name) {
         guard let fieldName = FieldName(parsing: name) else { continue }

@@ -15,11 +15,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         require(false, "a set from a file that a URL may not hold")
         return 0
     }
-    let entries = (try? JSONValue.parse(bytes, limits: JSONLimits(bytes: JWKSet.maxBytes, depth: 16)))?.object?["keys"]?.array ?? []
+    let entries =
+        (try? JSONValue.parse(bytes, limits: JSONLimits(bytes: JWKSet.maxBytes, depth: 16)))?.object?["keys"]?.array ?? []
     for set in [file, url] {
         require(set.keys.count + set.skipped.count == entries.count, "every entry once")
         require(set.keys.count <= JWKSet.maxKeys, "too many keys")
-        for skipped in set.skipped { require(!"\(skipped.reason)".isEmpty && entries.indices.contains(skipped.index), "a reason") }
+        for skipped in set.skipped {
+            require(!"\(skipped.reason)".isEmpty && entries.indices.contains(skipped.index), "a reason")
+        }
         for key in set.keys {
             require(!key.algorithms.isEmpty, "a key for nothing")
             if case .rsa(let bits) = key.kind { require((2048...8192).contains(bits), "RSA of \(bits) bits") }

@@ -9,10 +9,12 @@ import StrictJSON
 private let secret = SigningKey.hmac(.hs256, secret: Secret("0123456789abcdef0123456789abcdef"))
 nonisolated(unsafe) private let verifier = SignatureVerifier()
 private let key = try? VerificationKey.hmac(Secret("0123456789abcdef0123456789abcdef"), algorithms: [.hs256])
-private let strangers = (try? VerificationKey.hmac(Secret("another secret, of 32 bytes, too"), algorithms: [.hs256])).map { [$0] } ?? []
+private let strangers =
+    (try? VerificationKey.hmac(Secret("another secret, of 32 bytes, too"), algorithms: [.hs256])).map { [$0] } ?? []
 private let strict = JWTRules(
     issuers: ["https://login.example"], audience: ["api"], algorithms: [.hs256, .es256], maxLifetime: .seconds(3600))
-private let lenient = JWTRules(issuers: nil, audience: nil, algorithms: Set(JWSAlgorithm.allCases), types: ["none", "x"], requiresSubject: false)
+private let lenient = JWTRules(
+    issuers: nil, audience: nil, algorithms: Set(JWSAlgorithm.allCases), types: ["none", "x"], requiresSubject: false)
 
 private func check(_ claims: JWTClaims) {
     for second in [0, 1_796_000_000, 4_000_000_000] as [Int64] {
@@ -53,7 +55,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard let jws = try? CompactJWS.parse(bytes) else { return 0 }
     let written = text(jws.signingInput) + "." + Base64URL.encode(jws.signature)
     require(Array(written.utf8) == bytes, "one token, one text")
-    require(jws.signingInput.elementsEqual(bytes.prefix { _ in true }.prefix(jws.signingInput.count)), "what is signed is what was sent")
+    require(
+        jws.signingInput.elementsEqual(bytes.prefix { _ in true }.prefix(jws.signingInput.count)),
+        "what is signed is what was sent")
     let parts = text(bytes).split(separator: ".", omittingEmptySubsequences: false)
     require(parts.count == 3 && Base64URL.decode(String(parts[1])) == jws.payload, "payload")
     require(jws.header.object["alg"]?.string == jws.header.algorithmName, "alg")

@@ -16,7 +16,8 @@ private struct Verdict: Equatable {
         let head = parsed.head
         byteCount = parsed.byteCount
         method = head.method.text
-        target = "\(head.target.form) \(head.target.path)?\(head.target.queryBytes.map(text) ?? "-") \(head.target.authority.map(text) ?? "-")"
+        target =
+            "\(head.target.form) \(head.target.path)?\(head.target.queryBytes.map(text) ?? "-") \(head.target.authority.map(text) ?? "-")"
         head.fields.forEach { name, value in fields.append("\(text(name))=\(text(value))") }
         framing = head.framing
         flags = [head.isPersistent, head.expectsContinue, head.version == .http10]

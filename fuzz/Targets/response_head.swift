@@ -60,7 +60,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     for field in whole.fields { written += Array(field.replacingFirstEquals().utf8) + [13, 10] }
     written += [13, 10]
     // Values that are no UTF-8 do not survive the way through text.
-    guard whole.fields.joined().utf8.elementsEqual(whole.fields.joined().utf8), !whole.fields.joined().contains("\u{FFFD}") else { return 0 }
+    guard whole.fields.joined().utf8.elementsEqual(whole.fields.joined().utf8), !whole.fields.joined().contains("\u{FFFD}") else {
+        return 0
+    }
     let again = verdict(written, ends: [])
     require(again?.fields == whole.fields && again?.status == whole.status, "written again: \(text(written))")
     return 0
@@ -71,7 +73,8 @@ extension BodyFraming { fileprivate var text: String { "\(self)" } }
 extension String {
     /// A name is a token, which has no `=`, so the first one stands behind it.
     fileprivate func replacingFirstEquals() -> String {
-        guard let index = firstIndex(of: "=") else { return self }
-        return self[..<index] + ": " + self[self.index(after: index)...]
+        // By bytes: a character that combines with the `=` makes another one of it.
+        guard let index = utf8.firstIndex(of: UInt8(ascii: "=")) else { return self }
+        return String(self[..<index]) + ": " + String(self[utf8.index(after: index)...])
     }
 }

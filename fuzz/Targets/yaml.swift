@@ -26,7 +26,8 @@ private struct Read {
             endUserSection,
             verifiers: sessions.verifiers.map {
                 EndUserMapping.Verifier(
-                    name: $0.name, namespace: $0.namespace, hasExplicitNamespace: $0.hasExplicitNamespace, prefix: $0.endUserPrefix)
+                    name: $0.name, namespace: $0.namespace, hasExplicitNamespace: $0.hasExplicitNamespace,
+                    prefix: $0.endUserPrefix)
             })
         _ = PolicyTests.read(root)
         _ = LogConfig.read(root.section("log"))
@@ -72,7 +73,8 @@ private func strip(_ printed: String) -> [String] {
         let text = line.range(of: "  # ").map { line[..<$0] } ?? line
         let rest = text.drop { $0 == " " }
         // The first key of an item stands behind its dash.
-        return rest.hasPrefix("- ") && rest.contains(": ") ? String(repeating: " ", count: text.count - rest.count + 2) + rest.dropFirst(2) : String(text)
+        return rest.hasPrefix("- ") && rest.contains(": ")
+            ? String(repeating: " ", count: text.count - rest.count + 2) + rest.dropFirst(2) : String(text)
     }
 }
 

@@ -1,44 +1,37 @@
 import EventLoop
 import HTTPMessage
 import Primitives
-import StrictJSON
 
-/// One `GET /readyz` over TCP or a Unix socket. Confined to its loop; keeps itself alive until it is over.
-final class HealthProbe: ByteStreamDelegate {
-    enum Answer: Sendable, Equatable, CustomStringConvertible {
-        case ready
-        /// Any other answer: its status code, and what the body says about it.
-        case notReady(status: Int, String)
+/// One request to the running server's management listener, over TCP or a Unix socket. Confined to its loop; keeps itself alive until it is
+/// over.
+final class ServerQuestion: ByteStreamDelegate {
+    enum Answer: Sendable, Equatable {
+        case response(status: Int, content: [UInt8])
+        case failed(Failure)
+    }
+
+    enum Failure: Sendable, Equatable {
         case unreachable
         case timedOut
         /// Something that is not HTTP, or an answer that ends too early.
         case unreadable
         case noLoop
-
-        var description: String {
-            switch self {
-            case .ready: "ready"
-            case .notReady(let status, let text): "not ready: HTTP \(status)\(text.isEmpty ? "" : ": \(text)")"
-            case .unreachable: "not ready: nobody listens there"
-            case .timedOut: "not ready: no answer in \(HealthcheckCommand.limit.components.seconds) s"
-            case .unreadable: "not ready: the answer is not one of this server's"
-            case .noLoop: "not ready: cannot ask"
-            }
-        }
     }
 
     /// Blocks for at most `limit`.
-    static func ask(_ addresses: [SocketAddress], within limit: Duration) -> Answer {
+    ///
+    /// - Parameter request: the whole message; the server closes the connection behind its answer.
+    static func ask(_ addresses: [SocketAddress], _ request: [UInt8], within limit: Duration) -> Answer {
         do throws(SystemError) {
-            let loop = try EventLoop(name: "healthcheck")
+            let loop = try EventLoop(name: "question")
             let outcome = Outcome<Answer>()
             loop.start()
             loop.execute {
-                HealthProbe(loop: loop, addresses: addresses, limit: limit) { outcome.set($0) }.start()
+                ServerQuestion(loop: loop, addresses: addresses, request: request, limit: limit) { outcome.set($0) }.start()
             }
             return outcome.wait()
         } catch {
-            return .noLoop
+            return .failed(.noLoop)
         }
     }
 
@@ -46,21 +39,25 @@ final class HealthProbe: ByteStreamDelegate {
 
     private let loop: EventLoop
     private let addresses: [SocketAddress]
+    private let request: [UInt8]
     private let limit: Duration
     private let report: (Answer) -> Void
     private var dialer: Dialer?
     private var stream: ByteStream?
     private var timer: LoopTimer?
-    private var myself: HealthProbe?
+    private var myself: ServerQuestion?
     private var received: [UInt8] = []
     private var parser: ResponseHeadParser
     private var head: ResponseHead?
     private var decoder: BodyDecoder?
     private var body: [UInt8] = []
 
-    private init(loop: EventLoop, addresses: [SocketAddress], limit: Duration, report: @escaping (Answer) -> Void) {
+    private init(
+        loop: EventLoop, addresses: [SocketAddress], request: [UInt8], limit: Duration, report: @escaping (Answer) -> Void
+    ) {
         self.loop = loop
         self.addresses = addresses
+        self.request = request
         self.limit = limit
         self.report = report
         parser = ResponseHeadParser(limits: .standard)
@@ -68,7 +65,7 @@ final class HealthProbe: ByteStreamDelegate {
 
     private func start() {
         myself = self
-        let timer = LoopTimer { [weak self] in self?.finish(.timedOut) }
+        let timer = LoopTimer { [weak self] in self?.finish(.failed(.timedOut)) }
         self.timer = timer
         loop.schedule(timer, after: limit)
         let dialer = Dialer(loop: loop, addresses: addresses, timeout: limit) { [weak self] result in self?.dialled(result) }
@@ -78,15 +75,15 @@ final class HealthProbe: ByteStreamDelegate {
 
     private func dialled(_ result: consuming DialResult) {
         switch consume result {
-        case .failed(let error): finish(error == .timedOut ? .timedOut : .unreachable)
+        case .failed(let error): finish(.failed(error == .timedOut ? .timedOut : .unreachable))
         case .connected(let descriptor, _):
             let stream = ByteStream(loop: loop, descriptor: descriptor)
             self.stream = stream
             do throws(SystemError) {
                 try stream.start(delegate: self)
-                stream.write(Array("GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
+                stream.write(request)
             } catch {
-                finish(.unreachable)
+                finish(.failed(.unreachable))
             }
         }
     }
@@ -104,7 +101,7 @@ final class HealthProbe: ByteStreamDelegate {
 
     func streamDidOpen(_ stream: ByteStream) {}
     func streamDidDrain(_ stream: ByteStream) {}
-    func stream(_ stream: ByteStream, didFail error: StreamError) { finish(.unreadable) }
+    func stream(_ stream: ByteStream, didFail error: StreamError) { finish(.failed(.unreadable)) }
 
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer) {
         received += bytes
@@ -121,7 +118,7 @@ final class HealthProbe: ByteStreamDelegate {
             received.removeFirst(progress.consumed)
             if progress.isComplete { answered() }
         } catch {
-            finish(.unreadable)
+            finish(.failed(.unreadable))
         }
     }
 
@@ -129,26 +126,11 @@ final class HealthProbe: ByteStreamDelegate {
         var isComplete = false
         // One that ends inside its framing is as unreadable as one without a head.
         do throws(HTTPParseError) { isComplete = try decoder?.finishAtEOF() == true } catch { isComplete = false }
-        if isComplete { answered() } else { finish(.unreadable) }
+        if isComplete { answered() } else { finish(.failed(.unreadable)) }
     }
 
     private func answered() {
-        guard let head else { return finish(.unreadable) }
-        finish(head.status == 200 ? .ready : .notReady(status: head.status, text()))
-    }
-
-    /// `starting, waiting for jwks:auth0`; empty when the body is not ours.
-    private func text() -> String {
-        let body = body
-        let document: JSONValue
-        do throws(JSONParseError) {
-            document = try JSONValue.parse(body.span.bytes)
-        } catch {
-            return ""
-        }
-        guard let object = document.object, let status = object["status"]?.string else { return "" }
-        let names = object["waiting_for"]?.array?.compactMap(\.string) ?? []
-        let text = ([status] + (names.isEmpty ? [] : ["waiting for \(names.joined(separator: ", "))"])).joined(separator: ", ")
-        return String(text.unicodeScalars.filter { (0x20..<0x7F).contains($0.value) }.prefix(500).map(Character.init))
+        guard let head else { return finish(.failed(.unreadable)) }
+        finish(.response(status: head.status, content: body))
     }
 }

@@ -1,0 +1,44 @@
+import EventLoop
+import Primitives
+import RateLimiting
+import Redis
+import TLS
+import Telemetry
+
+/// Rate limits that replicas share: what the stores of all loops have in common. Absent where every process counts for itself.
+struct SharedLimits: Sendable {
+    private let service: RedisService
+    private let health: LimiterHealth
+    private let account: [UInt8]
+
+    /// - Returns: nil with `rate_limits.store: memory`.
+    init?(
+        _ config: RootConfig, resolver: Resolver, log: Log, metrics: Metrics, time: any TimeSource
+    ) throws(TokenEndpoint.StartError) {
+        guard let redis = config.rateLimits.store.redis else { return nil }
+        do throws(TLSError) {
+            service = try RedisService(redis, resolver: resolver)
+        } catch {
+            throw .tls(error)
+        }
+        health = LimiterHealth(address: redis.url.address, log: log, metrics: metrics, time: time)
+        account = SharedLimitSecret.account(apiKey: config.january.apiKey.secret)
+    }
+
+    /// Cells have the same names in every replica, or names of this process's own.
+    static func keys(_ config: RootConfig) -> LimitKeyMaker {
+        guard config.rateLimits.store.redis != nil else { return LimitKeyMaker() }
+        return LimitKeyMaker(
+            shared: SharedLimitSecret.make(hashSecret: config.log.hashSecret?.secret, apiKey: config.january.apiKey.secret))
+    }
+
+    /// The store of one loop, which begins to connect. Called on the loop.
+    func makeStore(on loop: EventLoop, _ shared: SharedParts) -> RedisLimitStore {
+        let store = RedisLimitStore(
+            loop: loop, client: RedisClient(loop: loop, service: service), fallback: shared.localLimits, health: health,
+            account: account)
+        store.onHold = { [breaker = shared.mintBreaker] in breaker.hold(for: $0, now: loop.now) }
+        store.start()
+        return store
+    }
+}

@@ -1,0 +1,196 @@
+import Foundation
+import Glibc
+import JanuarySimulator
+import Primitives
+import TestSupport
+import Testing
+
+/// Three real processes, one Redis, one January.
+@Suite(.serialized, .enabled(if: RedisServer.isInstalled)) struct ReplicaTests {
+    /// A burst, and next to nothing after it: what one process would admit is known to the request.
+    private static let burst = 60
+    private static let limits = """
+        rate_limits:
+          per_address: false
+          per_session: false
+          per_end_user: { requests: 1, per_seconds: 86400, burst: \(burst) }
+
+        """
+
+    @Test func threeReplicasTogetherAdmitWhatOneWould() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.limits)
+            try replicas.areShared()
+            let counts = try replicas.mint("user-1", perReplica: 30)
+            #expect(counts.admitted == Self.burst)
+            #expect(counts.limited == 90 - Self.burst)
+            // The others' cells are their own.
+            #expect(try replicas.mint("user-2", perReplica: 3).admitted == 9)
+        }
+    }
+
+    @Test func whileRedisIsAwayEachAdmitsAtMostWhatOneAloneWouldAndNoRequestFails() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.limits)
+            try replicas.areShared()
+            #expect(try replicas.mint("user-1", perReplica: 3).admitted == 9)
+            replicas.redis.kill()
+            let alone = try replicas.mint("user-1", perReplica: Self.burst + 10)
+            #expect(alone.admitted <= 3 * Self.burst)
+            #expect(alone.perReplica.allSatisfy { $0 <= Self.burst })
+            #expect(alone.admitted + alone.limited == 3 * (Self.burst + 10))
+            #expect(try replicas.degraded() == [1, 1, 1])
+            try replicas.redis.start()
+            try replicas.areShared()
+            // What the replicas counted alone is charged to nobody.
+            let counts = try replicas.mint("user-1", perReplica: 30)
+            #expect(counts.admitted == Self.burst)
+            #expect(counts.limited == 90 - Self.burst)
+            for server in replicas.servers {
+                let lines = server.logLines("Redis does not answer as it should; this process counts its rate limits alone")
+                #expect(lines.count == 1)
+            }
+        }
+    }
+
+    @Test func aFrozenRedisFailsNoRequestAndLosesNoCount() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.limits)
+            try replicas.areShared()
+            let before = try replicas.mint("user-1", perReplica: 4).admitted
+            replicas.redis.freeze()
+            let during = try replicas.mint("user-1", perReplica: 20)
+            #expect(during.admitted + during.limited == 60)
+            replicas.redis.thaw()
+            try replicas.areShared()
+            let after = try replicas.mint("user-1", perReplica: 30)
+            // Redis kept its count; those whose answer came too late are in it once each, at most one per loop and replica.
+            #expect(after.admitted <= Self.burst - before)
+            #expect(after.admitted >= Self.burst - before - 12)
+        }
+    }
+
+    /// Only the first replica is told by January; the second learns it with its next decision.
+    @Test func januarysHoldReachesTheOtherReplicas() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.limits)
+            try replicas.areShared()
+            replicas.simulator.addFault(FaultRule(.refused(429, "rate_limited", retryAfter: "20"), on: .mint, times: 1))
+            let first = try replicas.exchange(0, "user-1")
+            #expect(first.hasPrefix("HTTP/1.1 503 ") && first.contains("january_rate_limited"))
+            for index in 1...2 {
+                try replicas.eventually("held") { try replicas.exchange(index, "user-2").contains("january_rate_limited") }
+            }
+            let asked = replicas.simulator.counts(of: .mint).received
+            let later = try replicas.exchange(2, "user-3")
+            #expect(later.hasPrefix("HTTP/1.1 503 ") && later.contains("january_rate_limited"))
+            #expect(replicas.simulator.counts(of: .mint).received == asked)
+        }
+    }
+}
+
+/// For one test thread.
+private final class Replicas {
+    struct Counts {
+        var perReplica = [0, 0, 0]
+        var limited = 0
+        var admitted: Int { perReplica.reduce(0, +) }
+    }
+
+    let simulator: Simulator
+    let redis: RedisServer
+    let servers: [Child]
+    private let folder: String
+    private var ports: [UInt16] = []
+    private var managementPorts: [UInt16] = []
+
+    init(_ sections: String) throws {
+        var configuration = Simulator.Configuration()
+        configuration.algorithms = [.es256]
+        simulator = try Simulator(configuration)
+        try simulator.start()
+        redis = try RedisServer()
+        folder = FileManager.default.temporaryDirectory.appending(path: "january-replicas-\(UUID().uuidString)").path + "/"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try ServerScenario.write(folder + "api_key", SimulatorSettings.developmentKey)
+        var text = ServerScenario.configuration(simulator).split(separator: "\n").filter { !$0.hasPrefix("rate_limits:") }
+            .joined(separator: "\n")
+        text += "\n" + sections
+        try ServerScenario.write(folder + "config.yaml", text)
+        let (arguments, environment) = (["serve", "--config", folder + "config.yaml"], ["REDIS_URL": redis.url + "/1"])
+        servers = try (0..<3).map { _ in try Child(arguments, environment: environment) }
+        for server in servers {
+            let line = try server.logLine("listening")
+            ports.append(try Self.port(line["listen"]))
+            managementPorts.append(try Self.port(line["management"]))
+        }
+        for port in managementPorts {
+            try eventually("not ready") { try get("/readyz", port).hasPrefix("HTTP/1.1 200 ") }
+        }
+    }
+
+    deinit {
+        simulator.stop()
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    private static func port(_ address: Any?) throws -> UInt16 {
+        guard let text = address as? String, let port = UInt16(text.split(separator: ":").last ?? "") else {
+            throw Child.Failure(what: "no port in \(String(describing: address))")
+        }
+        return port
+    }
+
+    /// So many requests to each, in turns.
+    func mint(_ subject: String, perReplica: Int) throws -> Counts {
+        let request = ServerScenario.mint(try simulator.session(SessionOrder(subject: subject, audience: ["app"])))
+        let clients = try ports.map { try RawClient(port: $0, receiveTimeoutSeconds: 20) }
+        var counts = Counts()
+        for _ in 0..<perReplica {
+            for (index, client) in clients.enumerated() {
+                try client.send(request)
+                let answer = try client.receiveResponses().joined()
+                if answer.hasPrefix("HTTP/1.1 201 ") {
+                    counts.perReplica[index] += 1
+                } else if answer.hasPrefix("HTTP/1.1 429 ") {
+                    counts.limited += 1
+                } else {
+                    throw Child.Failure(what: "\(answer)\n\(servers[index].output)")
+                }
+            }
+        }
+        return counts
+    }
+
+    func exchange(_ index: Int, _ subject: String) throws -> String {
+        let client = try RawClient(port: ports[index], receiveTimeoutSeconds: 20)
+        try client.send(ServerScenario.mint(try simulator.session(SessionOrder(subject: subject, audience: ["app"]))))
+        return try client.receiveResponses().joined()
+    }
+
+    func degraded() throws -> [Int] {
+        try managementPorts.map { port in
+            let metrics = try get("/metrics", port)
+            let line = metrics.split(separator: "\n").first { $0.hasPrefix("january_endpoint_limiter_degraded ") }
+            return line.flatMap { Int($0.split(separator: " ")[1]) } ?? -1
+        }
+    }
+
+    /// All three ask Redis.
+    func areShared() throws { try eventually("degraded") { try degraded() == [0, 0, 0] } }
+
+    private func get(_ path: String, _ port: UInt16) throws -> String {
+        let client = try RawClient(port: port, receiveTimeoutSeconds: 20)
+        try client.send("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return try client.receiveResponses().joined()
+    }
+
+    func eventually(_ what: String, _ condition: () throws -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < end {
+            if try condition() { return }
+            usleepMilliseconds(5)
+        }
+        throw Child.Failure(what: "\(what): \(servers.map { $0.output + $0.errors })")
+    }
+}

@@ -1,0 +1,120 @@
+import EventLoop
+import Foundation
+import Primitives
+
+/// A server on the loopback that does, on a thread per connection, what a test tells it: answer in raw bytes, stall, cut.
+final class ScriptedPeer: Sendable {
+    struct Failure: Error { let what: String }
+
+    let port: UInt16
+    private let listener: Int32
+    private let open = Lock<[Int32]>([])
+    private let accepted = Lock(0)
+
+    /// - Parameter script: runs for every connection, which is closed when it returns or throws. The number counts from 0.
+    init(_ script: @escaping @Sendable (PeerConnection, Int) throws -> Void) throws {
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let listener = listener
+        let isListening = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
+            }
+        }
+        guard isListening else { throw Failure(what: "listen") }
+        port = UInt16(bigEndian: address.sin_port)
+        let (open, accepted) = (open, accepted)
+        Thread.detachNewThread {
+            while true {
+                let fd = accept(listener, nil, nil)
+                guard fd >= 0 else { return }
+                let number = accepted.withLock { count in
+                    defer { count += 1 }
+                    return count
+                }
+                open.withLock { $0.append(fd) }
+                Thread.detachNewThread {
+                    try? script(PeerConnection(fd), number)
+                    open.withLock { $0.removeAll { $0 == fd } }
+                    close(fd)
+                }
+            }
+        }
+    }
+
+    var connectionCount: Int { accepted.withLock { $0 } }
+
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
+        open.withLock { for fd in $0 { shutdown(fd, Int32(SHUT_RDWR)) } }
+    }
+}
+
+final class PeerConnection {
+    private let fd: Int32
+    private var buffer: [UInt8] = []
+
+    init(_ fd: Int32) { self.fd = fd }
+
+    func send(_ text: String) throws {
+        let bytes = Array(text.utf8)
+        guard Glibc.send(fd, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count else {
+            throw ScriptedPeer.Failure(what: "send")
+        }
+    }
+
+    /// Reads until so many commands have come; throws at the end of the stream.
+    func readCommands(_ count: Int = 1) throws {
+        for _ in 0..<count {
+            while true {
+                if let end = Self.endOfCommand(buffer) {
+                    buffer.removeFirst(end)
+                    break
+                }
+                try receive()
+            }
+        }
+    }
+
+    /// One command, its words separated by spaces.
+    func readText() throws -> String {
+        while true {
+            if let end = Self.endOfCommand(buffer) {
+                let lines = String(decoding: buffer[..<end], as: UTF8.self).split(separator: "\r\n")
+                buffer.removeFirst(end)
+                return lines.dropFirst().enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) }.joined(
+                    separator: " ")
+            }
+            try receive()
+        }
+    }
+
+    /// Blocks until the client has closed.
+    func readToEnd() { while (try? receive()) != nil {} }
+
+    private func receive() throws {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = recv(fd, &bytes, bytes.count, 0)
+        guard count > 0 else { throw ScriptedPeer.Failure(what: "end") }
+        buffer += bytes[..<count]
+    }
+
+    private static func endOfCommand(_ bytes: [UInt8]) -> Int? {
+        var offset = 0
+        func line() -> Int? {
+            guard let end = bytes[offset...].firstIndex(of: 10) else { return nil }
+            defer { offset = end + 1 }
+            return Int(String(decoding: bytes[(offset + 1)..<(end - 1)], as: UTF8.self))
+        }
+        guard let count = line() else { return nil }
+        for _ in 0..<count {
+            guard let length = line() else { return nil }
+            offset += length + 2
+        }
+        return offset <= bytes.count ? offset : nil
+    }
+}
