@@ -5,7 +5,10 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench schema long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack soak fuzz schema long clean
+# Of each target, of the soak.
+FUZZ_SECONDS ?= 1200
+SOAK_MINUTES ?= 60
 
 help:
 	@echo 'make run       build, start the endpoint (with the simulator unless JANUARY_API_KEY is set), mint one token, stay up'
@@ -15,6 +18,9 @@ help:
 	@echo 'make corpora   the shared HTTP and JWT corpora against the release binary (needs ../shared/corpora)'
 	@echo 'make sanitize  the tests under the address and the thread sanitizer'
 	@echo 'make bench     side by side with nginx'
+	@echo 'make attack    slow, silent, greedy and vanishing clients beside honest ones: who is cut when, latency, memory'
+	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
+	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
 	@echo 'make schema    config/schema.json anew'
 	@echo 'make long      corpora, sanitizers, the benchmark with more rounds'
 
@@ -48,6 +54,17 @@ sanitize: deps
 bench: release
 	@scripts/install-dependencies bench
 	bench/run
+
+attack: release
+	@scripts/install-dependencies attack
+	bench/attack
+
+soak: release
+	@scripts/install-dependencies attack
+	bench/soak --minutes $(SOAK_MINUTES)
+
+fuzz: deps
+	fuzz/run $(FUZZ_SECONDS)
 
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles

@@ -1,7 +1,8 @@
-// Signs JWTs with RS256 (RFC 7518 section 3.3): reads signing inputs, one a line, writes each with `.` and its signature.
+// Signs JWTs with RS256 or ES256 (RFC 7518 sections 3.3 and 3.4), as the key is: reads signing inputs, one a line, writes each with `.` and its signature.
 //
 //   sign PRIVATE_KEY.pem < inputs > tokens
 #define _GNU_SOURCE
+#include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
@@ -24,6 +25,16 @@ int main(int argc, char **argv) {
             EVP_DigestSign(context, signature, &length, (unsigned char *)line, count) != 1)
             return fprintf(stderr, "cannot sign\n"), 1;
         EVP_MD_CTX_free(context);
+        if (EVP_PKEY_get_base_id(key) == EVP_PKEY_EC) {
+            // JOSE has the two numbers side by side, 32 octets each.
+            const unsigned char *position = signature;
+            ECDSA_SIG *pair = d2i_ECDSA_SIG(NULL, &position, (long)length);
+            if (!pair || BN_bn2binpad(ECDSA_SIG_get0_r(pair), signature, 32) != 32 ||
+                BN_bn2binpad(ECDSA_SIG_get0_s(pair), signature + 32, 32) != 32)
+                return fprintf(stderr, "cannot sign\n"), 1;
+            ECDSA_SIG_free(pair);
+            length = 64;
+        }
         int written = EVP_EncodeBlock(text, signature, length);
         while (written > 0 && text[written - 1] == '=') written--;
         for (int index = 0; index < written; index++) {

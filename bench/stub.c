@@ -2,12 +2,15 @@
 // the lifetime named in the body. One thread, one epoll set, keep-alive, pipelining. Not a server for anything else: it trusts its
 // peers, looks for members by name, and takes Content-Length bodies only.
 //
-//   stub PORT      listens on 127.0.0.1:PORT (0: any), prints the port, runs until it is killed
+//   stub PORT [CERTIFICATE KEY]      listens on 127.0.0.1:PORT (0: any), with TLS where it has both, prints the port, runs until killed
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,7 @@
 enum { INPUT_BYTES = 32768, OUTPUT_BYTES = 65536, MAX_CONNECTIONS = 65536 };
 
 struct connection {
+    SSL *tls;
     size_t used;
     char input[INPUT_BYTES];
 };
@@ -90,7 +94,26 @@ static size_t request(const char *input, size_t used, size_t *body_length) {
     return used >= head + *body_length ? head + *body_length : 0;
 }
 
+static SSL_CTX *context;
+
+// As read(2) and write(2): what TLS cannot give yet is EAGAIN. Answers are small, so a write never has to wait for a read.
+static ssize_t take(struct connection *one, int fd, char *bytes, size_t count) {
+    if (!one->tls) return read(fd, bytes, count);
+    ERR_clear_error();
+    int got = SSL_read(one->tls, bytes, (int)count);
+    if (got > 0) return got;
+    int reason = SSL_get_error(one->tls, got);
+    if (reason != SSL_ERROR_WANT_READ && reason != SSL_ERROR_WANT_WRITE) return 0;
+    errno = EAGAIN;
+    return -1;
+}
+
+static ssize_t give(struct connection *one, int fd, const char *bytes, size_t count) {
+    return one->tls ? SSL_write(one->tls, bytes, (int)count) : write(fd, bytes, count);
+}
+
 static void drop(int fd) {
+    if (connections[fd]->tls) SSL_free(connections[fd]->tls);
     free(connections[fd]);
     connections[fd] = NULL;
     close(fd);
@@ -99,7 +122,7 @@ static void drop(int fd) {
 static void serve(int fd) {
     static char output[OUTPUT_BYTES];
     struct connection *connection = connections[fd];
-    ssize_t count = read(fd, connection->input + connection->used, INPUT_BYTES - connection->used);
+    ssize_t count = take(connection, fd, connection->input + connection->used, INPUT_BYTES - connection->used);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) return drop(fd);
     connection->used += count;
@@ -112,7 +135,7 @@ static void serve(int fd) {
     memmove(connection->input, connection->input + start, connection->used - start);
     connection->used -= start;
     // Answers are small and their readers keep up: a short write is a fault of the benchmark.
-    if (connection->used == INPUT_BYTES || (made > 0 && write(fd, output, made) != (ssize_t)made)) drop(fd);
+    if (connection->used == INPUT_BYTES || (made > 0 && give(connection, fd, output, made) != (ssize_t)made)) drop(fd);
 }
 
 int main(int argc, char **argv) {
@@ -125,6 +148,13 @@ int main(int argc, char **argv) {
     getsockname(listener, (struct sockaddr *)&address, &length);
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
+    signal(SIGPIPE, SIG_IGN);
+    if (argc > 3) {
+        context = SSL_CTX_new(TLS_server_method());
+        if (SSL_CTX_use_certificate_chain_file(context, argv[2]) != 1 || SSL_CTX_use_PrivateKey_file(context, argv[3], SSL_FILETYPE_PEM) != 1)
+            return fprintf(stderr, "cannot use the certificate\n"), 1;
+        SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    }
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[256];
     epoll_ctl(set, EPOLL_CTL_ADD, listener, &event);
     for (;;) {
@@ -141,6 +171,11 @@ int main(int argc, char **argv) {
                     continue;
                 }
                 connections[fd]->used = 0;
+                connections[fd]->tls = context ? SSL_new(context) : NULL;
+                if (context) {
+                    SSL_set_fd(connections[fd]->tls, fd);
+                    SSL_set_accept_state(connections[fd]->tls);
+                }
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
                 event.events = EPOLLIN;
                 event.data.fd = fd;

@@ -1,6 +1,7 @@
 // What `import Glibc` does not show: header-only wrappers, so that nothing has to be compiled or linked.
 // No feature macro here: it would change structures that the C library's own module shows to Swift.
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -53,3 +54,14 @@ static inline int january_processor_count(void) {
     for (size_t index = 0; index < sizeof set; index++) count += __builtin_popcount(set[index]);
     return count;
 }
+
+// mallopt(3). A threshold that is set stays: left alone, glibc raises both with every large block that is freed, up to 32 and 64 MiB.
+static inline void january_configure_allocator(int arenas) {
+    mallopt(M_ARENA_MAX, arenas);
+    mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+}
+
+static inline size_t january_free_heap_bytes(void) { return mallinfo2().fordblks; }
+
+static inline void january_give_heap_back(void) { malloc_trim(0); }

@@ -21,7 +21,7 @@ struct Options: Equatable {
     func value(_ flag: Flag) -> String? { values[flag.name] }
 }
 
-/// `[COMMAND] [--flag [VALUE] | --flag=VALUE | WORD]…`. Flags may stand before the command; without a command it is `serve`.
+/// `[COMMAND] [--flag [VALUE] | --flag=VALUE | WORD]… [-- WORD…]`. Flags may stand before the command; without a command it is `serve`.
 struct Arguments {
     private let words: [String]
 
@@ -33,6 +33,11 @@ struct Arguments {
         var operands: [String] = []
         var rest = words[...]
         while let word = rest.popFirst() {
+            if word == "--" {
+                // An end-user ID may begin with a dash.
+                operands += rest
+                break
+            }
             guard word.hasPrefix("-"), word != "-" else {
                 operands.append(word)
                 continue

@@ -14,6 +14,15 @@ struct Flag: Sendable {
         name: "config", value: "FILE",
         summary: "the configuration file; else the one named by CONFIG_FILE, else the environment alone")
     static let showClaims = Flag(name: "show-claims", summary: "show the values of claims, not only their names and types")
+    static let endUserID = Flag(name: "end-user-id", value: "ID", summary: "whose tokens: the ID January knows the person by")
+    static let subject = Flag(
+        name: "subject", value: "SUB", summary: "whose tokens: the person as sessions name them, mapped as a session is")
+    static let issuer = Flag(
+        name: "issuer", value: "ISS", summary: "the namespace of the subject, where there are several session verifiers")
+    static let block = Flag(
+        name: "block", value: "BLOCK",
+        summary: "user (the default): no new tokens until lifted; sessions: none for sessions that began before; none")
+    static let reason = Flag(name: "reason", value: "TEXT", summary: "for the audit record, at most 200 characters")
     static let help = Flag(name: "help", letter: "h", summary: "say what a command does")
     static let version = Flag(name: "version", summary: "print the version")
 }
@@ -34,12 +43,14 @@ struct Command: Sendable {
 
 /// All commands, in the order in which they are listed.
 enum CommandTable {
-    static let commands: [Command] = [serve, check, config, explain, healthcheck, version, help]
+    static let commands: [Command] = [serve, check, config, explain, revoke, hashID, healthcheck, version, help]
 
     /// Without a command.
     static let standard = serve
 
-    static let flags: [Flag] = [.config, .showClaims, .help, .version]
+    static let flags: [Flag] = [
+        .config, .showClaims, .endUserID, .subject, .issuer, .block, .reason, .help, .version,
+    ]
 
     static func command(_ name: String) -> Command? { commands.first { $0.name == name } }
 
@@ -90,6 +101,30 @@ enum CommandTable {
             badConfiguration,
         ],
         run: ExplainCommand.run)
+
+    static let revoke = Command(
+        name: "revoke", summary: "revoke all client tokens of one person through the running server",
+        details: [
+            sources,
+            "Asks the management API at management.listen with the first of management.token_files. A wildcard address becomes loopback. One of --end-user-id and --subject is needed. The server's answer, JSON, goes to standard output.",
+            "What was accepted survives a crash and is never given up; a pending revocation needs no second command.",
+        ],
+        flags: [.config, .endUserID, .subject, .issuer, .block, .reason],
+        exitCodes: [
+            (.ok, "complete: every token is revoked"), (.failed, "refused, or nobody answers: nothing was promised"),
+            (.pending, "accepted, and not complete yet"), badConfiguration,
+        ],
+        run: RevokeCommand.run)
+
+    static let hashID = Command(
+        name: "hash-id", summary: "print the keyed hash under which an end-user ID appears in logs",
+        details: [
+            sources,
+            "The hash is that of log lines, audit records and Redis keys, under log.hash_secret_file, else under the key that is kept in state. Nothing is changed.",
+        ],
+        flags: [.config], operand: "ID",
+        exitCodes: [(.ok, "printed"), (.failed, "there is no lasting key, or it cannot be read"), badConfiguration],
+        run: HashIDCommand.run)
 
     static let healthcheck = Command(
         name: "healthcheck", summary: "ask the running server whether it is ready",

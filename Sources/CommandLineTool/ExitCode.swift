@@ -5,6 +5,8 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
     case failed = 1
     /// `explain` could not find out.
     case unknown = 2
+    /// `revoke`: accepted and not finished yet; it goes on by itself.
+    case pending = 3
     /// Unknown command, unknown flag, missing value.
     case usage = 64
     /// The address is taken, or cannot be listened on.

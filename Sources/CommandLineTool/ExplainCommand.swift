@@ -1,4 +1,5 @@
 import EndUsers
+import JOSE
 import Primitives
 import RateLimiting
 import Sessions
@@ -16,9 +17,13 @@ enum ExplainCommand {
         let trace = SessionTrace(showsClaimValues: invocation.options.has(.showClaims))
         let finding: Finding
         do throws(Finding) {
-            guard let input = console.readInput(maxBytes: maxInputBytes) else { throw .refused }
+            guard let input = console.readInput(maxBytes: maxInputBytes) else { throw .refused(SeenByApp(.malformedCredential)) }
             let credential = try ExplainedInput(input, places: config.sessions.from).credential(trace)
-            finding = explain(credential, config, trace)
+            let found = explain(credential, config, trace)
+            if case .refused = found, let mistake = ExplainedInput.mistake(credential) {
+                trace.record("format", .failed, mistake)
+            }
+            finding = found
         } catch {
             finding = error
         }
@@ -28,7 +33,9 @@ enum ExplainCommand {
     }
 
     enum Finding: Error, Sendable {
-        case accepted, refused, unknown
+        case accepted
+        case refused(SeenByApp)
+        case unknown(SeenByApp)
 
         var exitCode: ExitCode {
             switch self {
@@ -45,15 +52,15 @@ enum ExplainCommand {
         switch SessionLookUp(config).verify(credential, trace) {
         case nil:
             trace.record("key set", .failed, "cannot be looked at: no event loop or no TLS")
-            return .unknown
-        case .unavailable?: return .unknown
-        case .refused?: return .refused
+            return .unknown(SeenByApp(SessionUnavailable(.keysUnavailable, retryAfter: .seconds(1))))
+        case .unavailable(let unavailable)?: return .unknown(SeenByApp(unavailable))
+        case .refused(let refusal)?: return .refused(SeenByApp(refusal))
         case .accepted(let session)?: return explain(session, config, trace)
         }
     }
 
     private static func explain(_ session: VerifiedSession, _ config: RootConfig, _ trace: SessionTrace) -> Finding {
-        guard session.personRule == .person else { return .refused }
+        guard session.personRule == .person else { return .refused(.notAPerson) }
         let mapping = config.endUsers
         let way = "\(mapping.from.description.debugDescription), transform \(mapping.transform.rawValue)"
         do throws(EndUserError) {
@@ -63,11 +70,11 @@ enum ExplainCommand {
             trace.record("end user", .ok, "from \(way)" + (trace.showsClaimValues ? ": \(id.text.debugDescription)" : ""))
         } catch {
             trace.record("end user", .failed, "\(error.code): \(error.reason), from \(way)")
-            return .refused
+            return .refused(SeenByApp(error))
         }
         guard let grant = config.policy.decide(session.claims) else {
             trace.record("features", .failed, "no_features: neither features nor a grant that holds gives any")
-            return .refused
+            return .refused(.noFeatures)
         }
         trace.record("features", .ok, grant.features.joined(separator: ", "))
         trace.record("scopes", .ok, grant.scopes.joined(separator: " "))
@@ -96,18 +103,27 @@ enum ExplainCommand {
     ) {
         for line in trace.lines { console.print(line.description) }
         let reached = Set(trace.lines.map(\.step))
-        for step in ExplainedStep.allCases where !reached.contains(step.rawValue) {
-            console.print("\(step.rawValue): skipped: not reached")
+        for step in ExplainedStep.names where !reached.contains(step) {
+            console.print("\(step): skipped: not reached")
         }
+        let isUnknown: Bool
         switch finding {
-        case .accepted: return console.print("result: ok: accepted")
-        case .refused: console.print("result: failed: refused")
-        case .unknown: console.print("result: failed: could not find out")
+        case .accepted:
+            console.print("app sees: ok: 201 and the token, where January agrees")
+            return console.print("result: ok: accepted")
+        case .refused(let seen):
+            isUnknown = false
+            console.print("app sees: failed: \(seen)")
+            console.print("result: failed: refused")
+        case .unknown(let seen):
+            isUnknown = true
+            console.print("app sees: failed: \(seen), and asks again later")
+            console.print("result: failed: could not find out")
         }
         // A step that fails ends the check, so the last failure is the one that counts: before it, a key set may have failed that was
         // not needed, or a verifier that was not the only one. Where nobody can know, the first says what is missing.
         let failures = trace.lines.filter { $0.outcome == .failed }
-        guard let failure = finding == .unknown ? failures.first : failures.last else { return }
+        guard let failure = isUnknown ? failures.first : failures.last else { return }
         console.print("first failing step: failed: \(failure.step): \(failure.text)")
         if let line = ResponsibleLine(loaded, config, trace).text(for: failure.step) {
             console.print("configuration: failed: \(line)")
@@ -115,24 +131,17 @@ enum ExplainCommand {
     }
 }
 
-/// The steps in their order. `claim` and `required claim` lines stand between them.
+/// The steps in their order. `claim` and `required claim` lines stand between them; those of a JWT come from ``JWTStep``.
 enum ExplainedStep: String, CaseIterable {
-    case found, scheme, format, verifier
-    case critical = "crit"
-    case algorithm = "alg"
-    case type = "typ"
-    case keyID = "kid"
-    case signature
-    case issuer = "iss"
-    case audience = "aud"
-    case expiration = "exp"
-    case notBefore = "nbf"
-    case lifetime
-    case subject = "sub"
-    case binding = "cnf"
+    case found, scheme, verifier
     case person
     case endUser = "end user"
     case features, scopes, ttl, limits
+
+    static let names: [String] =
+        [Self.found, .scheme].map(\.rawValue) + [JWTStep.format.rawValue, Self.verifier.rawValue]
+        + JWTStep.allCases.filter { $0 != .format }.map(\.rawValue)
+        + [Self.person, .endUser, .features, .scopes, .ttl, .limits].map(\.rawValue)
 }
 
 extension Duration {

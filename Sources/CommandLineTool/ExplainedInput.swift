@@ -1,6 +1,7 @@
 import HTTPMessage
 import Primitives
 import Sessions
+import TokenEndpoint
 
 /// What came on standard input: a session by itself, or the field lines of a request.
 struct ExplainedInput {
@@ -19,25 +20,36 @@ struct ExplainedInput {
     func credential(_ trace: SessionTrace) throws(ExplainCommand.Finding) -> SessionCredential {
         if text.isEmpty {
             trace.record("found", .failed, "there is nothing on standard input")
-            throw .refused
+            throw .refused(SeenByApp(.noSession))
         }
         if isFieldLine { return try find(lines: text, trace) }
         if Self.startsWithBearer(text) { return try find(lines: Array("Authorization: ".utf8) + text, trace) }
         let place = places.first ?? .bearer
         if text.count > SessionCredential.maxBytes {
             trace.record("found", .failed, "more than \(SessionCredential.maxBytes) bytes")
-            throw .refused
+            throw .refused(SeenByApp(.malformedCredential))
         }
         trace.record("found", .ok, "given by itself, taken as if it came in \(place.text)")
         trace.record("scheme", .skipped, "given by itself")
         return SessionCredential(text[...], place: place)
     }
 
+    /// What was pasted, where it is one of January's own secrets and surely no session.
+    static func mistake(_ credential: SessionCredential) -> String? {
+        if credential.bytes.starts(with: "ct-".utf8) {
+            return "starts with ct-: a client token of January's, which apps get from here; paste the app's own session"
+        }
+        if credential.bytes.starts(with: "sk-".utf8) {
+            return "starts with sk-: an API key of January's, which never leaves the server; paste the app's own session"
+        }
+        return nil
+    }
+
     private func find(lines: [UInt8], _ trace: SessionTrace) throws(ExplainCommand.Finding) -> SessionCredential {
         let names = places.map(\.text).joined(separator: ", then ")
         guard let fields = Self.fields(lines) else {
             trace.record("found", .failed, "the input looks like field lines of a request and is not well-formed")
-            throw .refused
+            throw .refused(SeenByApp(.malformedCredential))
         }
         do throws(SessionRefusal) {
             let credential = try SessionCredential.find(in: fields, places: places)
@@ -53,7 +65,7 @@ struct ExplainedInput {
             if error == .noSession, places.contains(.bearer), fields.contains(.authorization) {
                 trace.record("scheme", .failed, "the scheme of the Authorization field is not Bearer")
             }
-            throw .refused
+            throw .refused(SeenByApp(error))
         }
     }
 

@@ -27,7 +27,8 @@ enum HelpCommand {
     }
 
     static func page(of command: Command) -> [String] {
-        var lines = ["usage: \(usage(of: command))", "", "\(sentence(command.summary))"]
+        var lines = wrapped("usage: \(usage(of: command))", indent: 0)
+        lines += ["", "\(sentence(command.summary))"]
         for paragraph in command.details { lines += [""] + wrapped(paragraph, indent: 0) }
         if !command.flags.isEmpty {
             lines += ["", "flags:"]

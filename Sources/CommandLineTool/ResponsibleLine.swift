@@ -1,4 +1,5 @@
 import Configuration
+import JOSE
 import Sessions
 import TokenEndpoint
 
@@ -30,11 +31,15 @@ struct ResponsibleLine {
         let sessions = root.section("sessions")
         switch ExplainedStep(rawValue: step) {
         case .found?, .scheme?: return (sessions, "from")
-        case .format?, .verifier?: return (sessions, "verifiers")
+        case .verifier?: return (sessions, "verifiers")
         case .endUser?: return (root.section("end_user_id"), "from")
-        case .subject?: return (root.section("end_user_id"), "from")
         case .features?, .scopes?: return (root, "features")
         case .ttl?: return (root.section("token"), "ttl_seconds")
+        case .person?, nil: break
+        }
+        switch JWTStep(rawValue: step) {
+        case .format?: return (sessions, "verifiers")
+        case .subject?: return (root.section("end_user_id"), "from")
         default: break
         }
         guard let verifier, let section = sessions.sections("verifiers").first(where: { $0.path == verifier.path }) else {
@@ -46,7 +51,7 @@ struct ResponsibleLine {
     /// The key that a preset may have filled in; then the preset itself is what decides.
     private func key(of step: String, _ section: ConfigSection, _ verifier: JWTVerifierConfig) -> String? {
         let keys: [String] =
-            switch ExplainedStep(rawValue: step) {
+            switch JWTStep(rawValue: step) {
             case .algorithm?: ["algorithms", "type"]
             case .type?: ["types"]
             case .keyID?, .signature?:
@@ -56,11 +61,14 @@ struct ResponsibleLine {
             case .expiration?, .notBefore?: ["clock_skew_seconds"]
             case .lifetime?: ["max_lifetime_seconds"]
             case .binding?: ["allow_bound_tokens"]
-            case .person?: ["type"]
-            default:
-                step.hasPrefix("required claim")
-                    ? ["required_claims", "authorized_parties", "client_ids", "token_use", "audience", "type"]
-                    : ["jwks_url", "issuer", "domain", "url", "type"]
+            case .format?, .critical?, .subject?, nil:
+                if step == ExplainedStep.person.rawValue {
+                    ["type"]
+                } else if step.hasPrefix("required claim") {
+                    ["required_claims", "authorized_parties", "client_ids", "token_use", "audience", "type"]
+                } else {
+                    ["jwks_url", "issuer", "domain", "url", "type"]
+                }
             }
         return keys.first(where: section.has) ?? keys.first
     }

@@ -16,6 +16,8 @@ enum ServeCommand {
         ProcessSettings.ignoreBrokenPipes()
         let loaded = LoadedConfiguration(invocation)
         guard var config = loaded.config else { return loaded.refuse(invocation.console) }
+        // One for each loop, one for all others: they allocate a line of the log or a name now and then.
+        Allocator.configure(arenas: config.http.loopCount + 1)
         let output = StandardOutput()
         let writer: LogWriter
         do throws(LogWriter.StartError) {
@@ -23,6 +25,13 @@ enum ServeCommand {
         } catch {
             invocation.console.complain("\(CommandLineTool.name): cannot start a thread")
             return .failed
+        }
+        var audit: AuditOutput?
+        do throws(AuditOutput.Failure) {
+            audit = try AuditOutput(config.audit)
+        } catch {
+            invocation.console.complain(error.message)
+            return error.code
         }
         let time = SystemTime()
         let log = Log(
@@ -34,18 +43,22 @@ enum ServeCommand {
         metrics.registerBuildInfo(version: TokenEndpoint.version)
         metrics.counters("log_dropped_total", help: "Lines of the log that were lost.") { [([], Double(writer.droppedCount))] }
 
-        let life = ServerLife(log: log)
+        let life = ServerLife(log: log, reopen: { [audit] in audit?.reopen(log) })
         // Before anything listens: a signal that comes during the start is answered like any other.
         let signals = SignalWatcher([SIGTERM, SIGINT, SIGHUP]) { life.received($0) }
         do throws(TokenEndpoint.StartError) {
-            let endpoint = try TokenEndpoint(config: config, log: log, metrics: metrics, time: time) { life.listening($0) }
+            let endpoint = try TokenEndpoint(
+                config: config, log: log, metrics: metrics, time: time, auditOutput: audit?.writer
+            ) { life.listening($0) }
             life.started(endpoint, config: config)
         } catch {
             life.failed(error)
         }
+        let memory = MemoryKeeper()
         let ending = life.wait()
-        withExtendedLifetime(signals) {}
+        withExtendedLifetime((signals, memory)) {}
         if let message = ending.message { invocation.console.complain("\(CommandLineTool.name): \(message)") }
+        audit?.writer.close(within: flushLimit)
         writer.close(within: flushLimit)
         return ending.code
     }

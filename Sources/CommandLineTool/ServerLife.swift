@@ -26,8 +26,13 @@ final class ServerLife: Sendable {
     private let state = Lock(State())
     private let ending = Outcome<Ending>()
     private let log: Log
+    /// Opens again what is written to, on the queue of signals.
+    private let reopen: @Sendable () -> Void
 
-    init(log: Log) { self.log = log }
+    init(log: Log, reopen: @escaping @Sendable () -> Void = {}) {
+        self.log = log
+        self.reopen = reopen
+    }
 
     // MARK: Start
 
@@ -79,7 +84,9 @@ final class ServerLife: Sendable {
 
     func received(_ signal: Int32) {
         if signal == SIGHUP {
-            log.write(.warning, "SIGHUP is ignored: this version reads its configuration only at the start")
+            reopen()
+            log.write(
+                .warning, "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
             return
         }
         let (count, endpoint) = state.withLock { state in

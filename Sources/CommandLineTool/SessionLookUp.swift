@@ -44,10 +44,7 @@ struct SessionLookUp {
     /// Only those that can be chosen: nobody else's key set is asked for.
     private func relevant(_ claims: JWTClaims?) -> [JWTVerifierConfig] {
         guard let claims else { return config.sessions.verifiers.filter { $0.keys.remote == nil } }
-        let named = config.sessions.verifiers.filter { verifier in
-            verifier.rules.issuers?.contains { $0.utf8.elementsEqual((claims.issuer ?? "").utf8) } ?? false
-        }
-        return named.isEmpty ? config.sessions.verifiers.filter { $0.rules.issuers == nil } : named
+        return config.sessions.verifiers(forIssuer: claims.issuer)
     }
 
     private static func unverifiedClaims(_ credential: SessionCredential) -> JWTClaims? {
@@ -76,15 +73,23 @@ struct SessionLookUp {
             let explained = Explained(
                 verifier: LoopSessionVerifier(verifiers, loop: loop, metrics: metrics),
                 trace: SessionTrace(showsClaimValues: showsClaimValues))
-            explained.verifier.verify(credential, now: loop.now, requestArrived: arrived, trace: explained.trace) { verdict in
-                outcome.set((verdict, LoopBound(explained, on: loop)))
-            }
+            let finish: (SessionVerdict) -> Void = { verdict in outcome.set((verdict, LoopBound(explained, on: loop))) }
+            let verdict = explained.verifier.verify(
+                credential, now: loop.now, requestArrived: arrived, trace: explained.trace, later: finish)
+            if let verdict { finish(verdict) }
         }
         let (verdict, explained) = outcome.wait()
         let lines = Outcome<[SessionTrace.Line]>()
         loop.execute { lines.set(explained.value.trace.lines) }
-        for line in lines.wait() { trace.record(line.step, line.outcome, line.text) }
+        for line in lines.wait() {
+            let isUnknownIssuer = line.step == ExplainedStep.verifier.rawValue && line.outcome == .failed
+            trace.record(line.step, line.outcome, isUnknownIssuer ? "\(line.text); configured: \(issuers)" : line.text)
+        }
         return verdict
+    }
+
+    private var issuers: String {
+        config.sessions.verifiers.flatMap { $0.rules.issuers ?? [] }.map(\.debugDescription).joined(separator: ", ")
     }
 
     private struct Explained {
@@ -109,7 +114,8 @@ struct SessionLookUp {
             }
         let place = "\(keySet.name) at \(url.redacted)"
         if let failure = keySet.state.lastFailure {
-            trace.record("key set", .failed, "\(place) cannot be loaded: \(failure.reason)")
+            trace.record(
+                "key set", .failed, "\(place) cannot be loaded: \(failure.reason)\(failure.detail.map { " (\($0))" } ?? "")")
         } else if let snapshot = keySet.state.snapshot {
             trace.record(
                 "key set", .ok, "\(place): \(snapshot.set.keys.count) keys, \(snapshot.set.skipped.count) that cannot be used")

@@ -56,6 +56,24 @@ extension ConfigSection {
         return value
     }
 
+    /// A whole number, or `false` (the default): there is no bound.
+    package func integerUnlessFalse(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        let off = ConfigKeyRecord(recordJoined(key), .off, default: "false")
+        switch kind(key) {
+        case .scalar(text: "false", isQuoted: false)?, nil:
+            let node = ask(key, off)
+            _ = ask(
+                key,
+                ConfigKeyRecord(
+                    recordJoined(key), .integer, minimum: String(range.lowerBound), maximum: String(range.upperBound)))
+            note(key, .value(.boolean(false)), node)
+            return nil
+        case .scalar?, .null?, .mapping?, .list?:
+            _ = ask(key, off)
+            return optionalInteger(key, in: range)
+        }
+    }
+
     /// Whole or fractional seconds, to the nanosecond.
     package func seconds(_ key: String, default defaultValue: Duration, in range: ClosedRange<Duration>) -> Duration {
         optionalSeconds(key, in: range, default: defaultValue) ?? defaultValue

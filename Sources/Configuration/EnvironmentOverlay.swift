@@ -15,9 +15,25 @@ struct EnvironmentOverlay {
         }
         if environment["LISTEN"] == nil, let port = environment["PORT"] { setPort(port, in: &root, log: log) }
         setDefaultState(in: &root)
+        warnOfUnknownVariables(log)
         if let verifier = verifier(log: log) {
             let list = ConfigNode(content: .sequence([verifier]), source: verifier.source)
             set(["sessions", "verifiers"], list, in: &root)
+        }
+    }
+
+    /// A variable that looks like one of ours and is none changes nothing, which its author does not expect.
+    private func warnOfUnknownVariables(_ log: ConfigLog) {
+        let known = EnvironmentTable.variables
+        let unknown = environment.keys.filter { name in
+            EnvironmentTable.prefixes.contains { name.hasPrefix($0) } && !known.contains(name)
+                && !EnvironmentTable.isSomebodyElses(name)
+        }
+        for name in unknown.sorted() {
+            let hint = Suggestion.nearest(to: name, in: known).map { "; did you mean \($0)?" } ?? ""
+            log.addWarning(
+                ConfigProblem(
+                    place: .environment(variable: name), path: "", message: "unknown variable; it changes nothing\(hint)"))
         }
     }
 

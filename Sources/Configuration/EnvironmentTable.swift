@@ -1,3 +1,5 @@
+import Primitives
+
 /// Which environment variable sets which key. Data only; ``EnvironmentOverlay`` applies it.
 package enum EnvironmentTable {
     enum Kind: Sendable {
@@ -69,6 +71,21 @@ package enum EnvironmentTable {
     /// The variable that would set the key, for "required, or set X".
     static func variable(for path: String) -> String? {
         rules.first { $0.path.joined(separator: ".") == path }?.variable
+    }
+
+    /// Names with these are ours.
+    static let prefixes = ["JANUARY_", "SESSION_", "MANAGEMENT_"]
+
+    /// What others put there under names like ours: Kubernetes for every service (`JANUARY_TOKEN_ENDPOINT_SERVICE_HOST`,
+    /// `…_PORT_8787_TCP_ADDR`), the X session manager.
+    static func isSomebodyElses(_ name: String) -> Bool {
+        if name == "SESSION_MANAGER" { return true }
+        let words = name.split(separator: "_").map(String.init)
+        if words.suffix(2) == ["SERVICE", "HOST"] || words.last == "PORT" { return true }
+        return zip(words, words.dropFirst()).contains { first, second in
+            (first == "SERVICE" && second == "PORT")
+                || (first == "PORT" && !second.isEmpty && second.utf8.allSatisfy(ASCII.isDigit))
+        }
     }
 
     /// Every variable that is looked at, for documentation and its test.

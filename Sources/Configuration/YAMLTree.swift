@@ -205,6 +205,9 @@ struct YAMLTree {
                 message = start == line ? "\(message) (\(context))" : "\(message) (\(context) that begins on line \(start))"
             }
         }
+        if parser.error == YAML_SCANNER_ERROR, Self.isIndentedByTab(bytes, parser.problem_mark) {
+            message = "a tab at the beginning of a line; YAML is indented with spaces"
+        }
         if message.hasPrefix("found invalid Unicode character escape code") {
             message += "; write characters beyond U+FFFF as they are, not as two \\u escapes"
         }
@@ -235,6 +238,14 @@ struct YAMLTree {
     /// A plain scalar that YAML reads as something else than text.
     private static func isTyped(_ text: String) -> Bool {
         text.isEmpty || ["~", "null", "true", "false"].contains(text) || PlainScalar.isNumber(text)
+    }
+
+    /// Whether the mark is at a tab with nothing but spaces before it.
+    private static func isIndentedByTab(_ bytes: [UInt8], _ mark: yaml_mark_t) -> Bool {
+        let lines = bytes.split(separator: ASCII.lineFeed, maxSplits: Int(mark.line) + 1, omittingEmptySubsequences: false)
+        guard lines.indices.contains(Int(mark.line)) else { return false }
+        let start = lines[Int(mark.line)].prefix(Int(mark.column) + 1)
+        return start.last == ASCII.horizontalTab && start.dropLast().allSatisfy { $0 == ASCII.space }
     }
 
     /// Line of the byte at `offset`. Ends of lines are LF, CR LF and, as for libyaml, a CR alone.

@@ -20,6 +20,15 @@ package struct EndUserID: Sendable, Hashable {
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 
+    /// Why nobody can have this ID at January, whoever minted for it: narrower than what is minted for here, where an ID must not be
+    /// taken for an e-mail address and the strictest reading of "characters" holds.
+    package static func problemForJanuary(_ text: String) -> EndUserError.Invalid? {
+        if EndUserText.isBlank(text) { return .blank }
+        if text.unicodeScalars.count > maxBytes { return .tooLong }
+        let hasControl = text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+        return hasControl ? .controlCharacter : nil
+    }
+
     /// Why January would refuse this, or might read it as something else.
     static func problem(_ text: String) -> EndUserError.Invalid? {
         if EndUserText.isBlank(text) { return .blank }

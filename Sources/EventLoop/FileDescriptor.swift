@@ -31,6 +31,8 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
     package var description: String { "\(call): \(text)" }
     /// The system's own words, for example `Address already in use`.
     package var text: String { String(cString: strerror(number)) }
+    /// Where a socket file should be made there is a file, folder or link already.
+    package var isOtherFileInPlace: Bool { number == ENOTSOCK }
 
     package static func == (left: Self, right: Self) -> Bool { left.number == right.number }
 }

@@ -11,9 +11,35 @@ package final class ListeningSocket: Sendable {
     let descriptor: FileDescriptor
     /// With the port that the kernel chose, where port 0 was asked for.
     package let address: SocketAddress
+    /// The socket file that ``bind(_:backlog:unixMode:)`` made. A file that came with the descriptor belongs to whoever made that.
+    private let file: SocketFile?
+
+    private struct SocketFile {
+        let path: String
+        let device: dev_t
+        let inode: ino_t
+
+        init?(_ path: String) {
+            var status = stat()
+            guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return nil }
+            self.path = path
+            device = status.st_dev
+            inode = status.st_ino
+        }
+    }
+
+    /// Takes the socket's file away: for after the last accept. One that somebody else has put in its place stays.
+    package func removeFile() {
+        guard let file, let current = SocketFile(file.path) else { return }
+        if current.device == file.device && current.inode == file.inode { _ = unlink(file.path) }
+    }
 
     /// - Parameter descriptor: already listening, for example inherited (`LISTEN_FDS`).
-    package init(adopting descriptor: consuming FileDescriptor) throws(SystemError) {
+    package convenience init(adopting descriptor: consuming FileDescriptor) throws(SystemError) {
+        try self.init(descriptor, file: nil)
+    }
+
+    private init(_ descriptor: consuming FileDescriptor, file: SocketFile?) throws(SystemError) {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let raw = descriptor.raw
@@ -26,6 +52,7 @@ package final class ListeningSocket: Sendable {
         // Accepted connections inherit it (tcp(7) on Linux): no call for each. Responses are written whole, nothing is gained by waiting.
         if address.ip != nil { System.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
         self.address = address
+        self.file = file
         self.descriptor = descriptor
     }
 
@@ -36,6 +63,7 @@ package final class ListeningSocket: Sendable {
         let raw = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         guard raw >= 0 else { throw SystemError("socket") }
         let descriptor = FileDescriptor(adopting: raw)
+        var file: SocketFile?
         switch address {
         case .ip(let ip, _):
             // Connections of the last process in TIME_WAIT must not keep the next one from starting; a live listener still does.
@@ -44,9 +72,10 @@ package final class ListeningSocket: Sendable {
             guard address.withKernelForm({ Glibc.bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
         case .unix(let path):
             try bindUnix(raw, address, path: path, mode: unixMode)
+            file = SocketFile(path)
         }
         guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
-        return try ListeningSocket(adopting: descriptor)
+        return try ListeningSocket(descriptor, file: file)
     }
 
     private static func bindUnix(_ raw: Int32, _ address: SocketAddress, path: String, mode: mode_t) throws(SystemError) {
@@ -55,11 +84,10 @@ package final class ListeningSocket: Sendable {
         defer { umask(old) }
         if address.withKernelForm({ Glibc.bind(raw, $0, $1) }) == 0 { return }
         guard errno == EADDRINUSE else { throw SystemError("bind") }
+        // A file of somebody else's is never touched.
+        guard SocketFile(path) != nil else { throw SystemError("bind", ENOTSOCK) }
         if isLive(address) { throw SystemError("bind", EADDRINUSE) }
-        var status = stat()
-        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK, unlink(path) == 0 else {
-            throw SystemError("bind", EADDRINUSE)
-        }
+        guard unlink(path) == 0 else { throw SystemError("bind") }
         guard address.withKernelForm({ Glibc.bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
     }
 

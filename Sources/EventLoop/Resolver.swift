@@ -216,26 +216,7 @@ private final class ResolverCore: Sendable {
     // MARK: Threads
 
     private func startThread() {
-        let run = Unmanaged.passRetained(self)
-        var thread = pthread_t()
-        let status = pthread_create(
-            &thread, nil,
-            { argument in
-                // The same as pthread_setname_np, which the C library's Swift module does not show.
-                if let name = fopen("/proc/thread-self/comm", "we") {
-                    fputs("resolver", name)
-                    fclose(name)
-                }
-                guard let argument else { return nil }
-                Unmanaged<ResolverCore>.fromOpaque(argument).takeRetainedValue().runThread()
-                return nil
-            }, run.toOpaque())
-        if status == 0 {
-            pthread_detach(thread)
-        } else {
-            run.release()
-            threadIsMissing()
-        }
+        if NamedThread.start("resolver", { self.runThread() }) != 0 { threadIsMissing() }
     }
 
     /// No thread could be made. Without any, what waits would wait for ever: it fails now.
@@ -293,24 +274,4 @@ private final class ResolverCore: Sendable {
         }
         for caller in callers { caller.deliver(delivered) }
     }
-}
-
-/// A counting semaphore for threads that may block.
-private final class Semaphore: @unchecked Sendable {
-    // Sendable: a POSIX semaphore at a fixed address until `deinit`.
-    private let raw: UnsafeMutablePointer<sem_t>
-
-    init() {
-        raw = .allocate(capacity: 1)
-        raw.initialize(to: sem_t())
-        sem_init(raw, 0, 0)
-    }
-
-    deinit {
-        sem_destroy(raw)
-        raw.deallocate()
-    }
-
-    func signal() { sem_post(raw) }
-    func wait() { _ = System.retrying { Int(sem_wait(raw)) } }
 }

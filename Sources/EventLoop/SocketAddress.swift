@@ -10,6 +10,8 @@ package enum IPAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Numeric only: four decimal parts, or RFC 4291 text without brackets and zone.
     package init?(_ text: String) {
+        // For C the text would end there.
+        if text.utf8.contains(0) { return nil }
         var v4 = in_addr()
         if inet_pton(AF_INET, text, &v4) == 1 {
             self = .v4(UInt32(bigEndian: v4.s_addr))

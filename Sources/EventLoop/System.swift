@@ -97,20 +97,18 @@ package struct RandomPool {
 
     package init() {}
 
-    /// `byteCount` random bytes as lower-case hexadecimal digits.
-    package mutating func appendHex(byteCount: Int, to text: inout [UInt8]) {
-        if next + byteCount > bytes.count {
-            bytes = SystemRandom.bytes(max(Self.capacity, byteCount))
+    /// 128 random bits.
+    package mutating func next128() -> (UInt64, UInt64) {
+        if next + 16 > bytes.count {
+            bytes = SystemRandom.bytes(Self.capacity)
             next = 0
         }
-        for byte in bytes[next..<next + byteCount] {
-            text.append(Self.digit(byte >> 4))
-            text.append(Self.digit(byte & 15))
+        let (high, low) = bytes.withUnsafeBytes {
+            ($0.loadUnaligned(fromByteOffset: next, as: UInt64.self), $0.loadUnaligned(fromByteOffset: next + 8, as: UInt64.self))
         }
-        next += byteCount
+        next += 16
+        return (high, low)
     }
-
-    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 }
 
 /// Process-wide settings, made once at start.
@@ -129,6 +127,15 @@ package enum ProcessSettings {
         }
         return Int(clamping: limit.rlim_cur)
     }
+
+    #if DEBUG
+        /// For tests that look at what a crash leaves behind.
+        package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+        package static func dieAtOnce() {
+            kill(getpid(), SIGKILL)
+            pause()
+        }
+    #endif
 
     /// Processors this process may run on.
     package static var processorCount: Int {

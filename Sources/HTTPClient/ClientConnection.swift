@@ -104,7 +104,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func openingFailed(_ reason: UpstreamError.NotSentReason) {
-        if let error = tls?.error { client.lastTLSError = error }
+        if reason == .tls { client.lastTLSError = tls?.error }
         shut()
         client.openingFailed(self, reason)
     }

@@ -38,6 +38,7 @@ package final class HTTPClient: HTTPExchange {
     private(set) var scratch: [UInt8] = []
     /// Why the last handshake failed, for a log line.
     package internal(set) var lastTLSError: TLSError?
+    package var lastTLSFailure: StaticString? { lastTLSError?.reason }
 
     /// - Parameters:
     ///   - tls: without it, https origins fail with `tls`.
@@ -104,11 +105,6 @@ package final class HTTPClient: HTTPExchange {
         }
         if let member { budget.leave(member) }
         member = nil
-    }
-
-    /// Exchanges that are not finished.
-    package var pendingCount: Int {
-        pools.reduce(0) { $0 + $1.machine.waitingCount + $1.machine.leasedCount }
     }
 
     // MARK: Requests

@@ -94,8 +94,10 @@ package struct Fields: Sendable {
         let length = Int(entry.nameEnd &- entry.nameStart)
         guard length == name.bytes.count else { return false }
         let start = Int(entry.nameStart)
+        // The last byte tells most names of one length apart.
+        guard length > 0, storage[start &+ length &- 1].lowercasedASCII == name.bytes[length &- 1] else { return false }
         var offset = 0
-        while offset < length {
+        while offset < length &- 1 {
             if storage[start &+ offset].lowercasedASCII != name.bytes[offset] { return false }
             offset &+= 1
         }

@@ -96,4 +96,11 @@ package protocol HTTPExchange: AnyObject {
     func send(
         _ request: UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
         completion: @escaping (Result<UpstreamResponse, UpstreamError>) -> Void)
+
+    /// Why the last handshake failed, finer than `.notSent(.tls)`. Bounded: for a log line.
+    var lastTLSFailure: StaticString? { get }
+}
+
+extension HTTPExchange {
+    package var lastTLSFailure: StaticString? { nil }
 }

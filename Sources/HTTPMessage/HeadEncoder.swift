@@ -15,7 +15,7 @@ package enum HeadEncoder {
 
     /// `POST /path HTTP/1.1` CRLF. The target is one of the forms of RFC 9112 section 3.2, printable ASCII without spaces.
     package static func requestLine(_ method: Method, target: String, to output: inout [UInt8]) throws(FieldError) {
-        guard !target.isEmpty, target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw .invalidTarget }
+        guard !target.isEmpty, isVisible(target) else { throw .invalidTarget }
         if case .other(let text) = method, Method(text) == nil { throw .invalidTarget }
         output.append(contentsOf: method.text.utf8)
         output.append(0x20)
@@ -85,6 +85,16 @@ package enum HeadEncoder {
         end(to: &output)
     }
 
+    /// VCHAR only. As memory where the text is contiguous, which every text of ours is.
+    private static func isVisible(_ text: String) -> Bool {
+        let isVisible = text.utf8.withContiguousStorageIfAvailable { bytes in
+            var spoiled: UInt8 = 0
+            for byte in bytes { spoiled |= byte &- 0x21 < 0x5E ? 0 : 1 }
+            return spoiled == 0
+        }
+        return isVisible ?? text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
     private static func begin(_ name: FieldName, _ output: inout [UInt8]) {
         output.append(contentsOf: name.bytes)
         output.append(UInt8(ascii: ":"))
@@ -118,11 +128,12 @@ extension Array where Element == UInt8 {
     package mutating func appendDecimal(_ value: Int) {
         if value < 0 { append(UInt8(ascii: "-")) }
         var rest = value.magnitude
-        let start = count
-        repeat {
-            append(0x30 &+ UInt8(truncatingIfNeeded: rest % 10))
-            rest /= 10
-        } while rest > 0
-        self[start...].reverse()
+        var power: UInt = 1
+        while rest / power >= 10 { power *= 10 }
+        while power > 0 {
+            append(0x30 &+ UInt8(truncatingIfNeeded: rest / power))
+            rest %= power
+            power /= 10
+        }
     }
 }

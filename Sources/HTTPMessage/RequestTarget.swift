@@ -1,3 +1,5 @@
+import Primitives
+
 /// A request-target (RFC 9112 section 3.2) as it was sent: nothing is decoded, joined or normalised, so that the path that is
 /// checked is the path that was sent.
 package struct RequestTarget: Sendable {
@@ -45,15 +47,7 @@ package struct RequestTarget: Sendable {
         case .authority, .asterisk: return false
         case .absolute where parts.path.isEmpty: return other == [UInt8(ascii: "/")]
         case .origin, .absolute:
-            let length = parts.path.count
-            guard other.count == length else { return false }
-            let start = parts.path.lowerBound
-            var offset = 0
-            while offset < length {
-                if storage[start &+ offset] != other[offset] { return false }
-                offset &+= 1
-            }
-            return true
+            return Bytes.equal(storage[parts.path], other)
         }
     }
 

@@ -10,6 +10,7 @@ final class LoopServer {
     let idleNanoseconds: Int64
     let handler: any RequestHandler
     let counters: ServerCounters
+    private let addresses: AddressCounter?
     var table = ConnectionTable()
     var encoder = ResponseEncoder()
     private(set) var isDraining = false
@@ -21,13 +22,14 @@ final class LoopServer {
 
     init(
         loop: EventLoop, config: ServerConfig, handler: any RequestHandler, counters: ServerCounters,
-        makeTransport: TransportFactory?, makeRoomElsewhere: @escaping () -> Bool
+        addresses: AddressCounter?, makeTransport: TransportFactory?, makeRoomElsewhere: @escaping () -> Bool
     ) {
         self.loop = loop
         self.config = config
         idleNanoseconds = config.idleTimeout.wholeNanoseconds
         self.handler = handler
         self.counters = counters
+        self.addresses = addresses
         self.makeTransport = makeTransport
         self.makeRoomElsewhere = makeRoomElsewhere
     }
@@ -43,15 +45,25 @@ final class LoopServer {
     }
 
     private func accept(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) {
+        // Before room is made: the one who opens too many does not push others out.
+        guard addresses?.enter(peer) ?? true else { return counters.refusedForAddress.add(1) }
+        if !serve(descriptor, peer) { addresses?.leave(peer) }
+    }
+
+    /// - Returns: whether there is a connection now, or was; false where the descriptor was closed without one.
+    private func serve(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) -> Bool {
         let excess = counters.open.load() - config.maxConnections
         if excess >= 0 && !makeRoom(excess: excess) {
             counters.refusedForMaxConnections.add(1)
-            return  // The descriptor goes here, and with it the connection.
+            return false  // The descriptor goes here, and with it the connection.
         }
         var transport: (any StreamTransport)?
         if let makeTransport {
             // Never without it: nobody may talk in the clear to a listener that encrypts.
-            guard let made = makeTransport(descriptor.raw) else { return counters.refusedForDescriptors.add(1) }
+            guard let made = makeTransport(descriptor.raw) else {
+                counters.refusedForDescriptors.add(1)
+                return false
+            }
             transport = made
         }
         counters.accepted.add(1)
@@ -63,6 +75,7 @@ final class LoopServer {
         } catch {
             counters.refusedForDescriptors.add(1)
         }
+        return true
     }
 
     /// How far the bound may be exceeded until other loops have closed what they were asked to.
@@ -94,10 +107,11 @@ final class LoopServer {
         if table.stopWaiting(slot) { counters.waiting.add(-1) }
     }
 
-    func connectionClosed(_ slot: Int32) {
+    func connectionClosed(_ slot: Int32, peer: SocketAddress) {
         stopWaiting(slot)
         table.remove(slot)
         counters.open.add(-1)
+        addresses?.leave(peer)
     }
 
     // MARK: Drain

@@ -52,6 +52,8 @@ package final class ServerExchange {
     package let headCompletedAt: MonotonicInstant
     /// Empty unless the handler asked to keep it.
     package internal(set) var content: [UInt8] = []
+    /// For the handler: who asks, as it found out when it admitted the request.
+    package var principal: String?
     var keepsContent = false
     var pendingAnswer: ServerResponse?
     /// Cut when the response is given or the connection is closed, whichever comes first: until then both hold each other.

@@ -11,9 +11,14 @@ package final class Server: Sendable {
 
     package let counters = ServerCounters()
     private let config: ServerConfig
+    private let addresses: AddressCounter?
     private let parts = Lock<[Part]>([])
+    private let sockets = Lock<[ListeningSocket]>([])
 
-    package init(config: ServerConfig) { self.config = config }
+    package init(config: ServerConfig) {
+        self.config = config
+        addresses = config.maxConnectionsPerAddress.map { AddressCounter(limit: $0, exempt: config.proxies) }
+    }
 
     /// Makes a handler on each loop and begins to accept from each socket on all of them.
     ///
@@ -25,12 +30,13 @@ package final class Server: Sendable {
         makeHandler: @escaping @Sendable (EventLoop) -> any RequestHandler,
         ready: @escaping @Sendable (SystemError?) -> Void
     ) {
+        self.sockets.withLock { $0 = sockets }
         let waiting = Lock((count: loops.count, error: SystemError?.none))
         for loop in loops {
             loop.execute { [self] in
                 let part = LoopServer(
-                    loop: loop, config: config, handler: makeHandler(loop), counters: counters, makeTransport: makeTransport,
-                    makeRoomElsewhere: { [weak self] in self?.makeRoom(besides: loop) ?? false })
+                    loop: loop, config: config, handler: makeHandler(loop), counters: counters, addresses: addresses,
+                    makeTransport: makeTransport, makeRoomElsewhere: { [weak self] in self?.makeRoom(besides: loop) ?? false })
                 var failure: SystemError?
                 do throws(SystemError) {
                     for socket in sockets { try part.listen(on: socket) }
@@ -64,12 +70,26 @@ package final class Server: Sendable {
 
     /// What waits in the listeners' queues is accepted, then nothing more. `done` runs on the last loop to finish.
     package func stopAccepting(done: @escaping @Sendable () -> Void) {
+        removeFiles()
         onEachLoop({ $0.stopAccepting() }, done: done)
+    }
+
+    /// Before the queues are emptied, so that nothing comes into them afterwards. A next process has no file to replace.
+    private func removeFiles() {
+        let sockets = self.sockets.withLock { sockets in
+            defer { sockets = [] }
+            return sockets
+        }
+        for socket in sockets { socket.removeFile() }
     }
 
     package func closeIdle(over duration: Duration) { onEachLoop { $0.closeIdle(over: duration) } }
 
-    package func closeAll(done: @escaping @Sendable () -> Void) { onEachLoop({ $0.closeAll() }, done: done) }
+    /// Everything ends now, the listeners included.
+    package func closeAll(done: @escaping @Sendable () -> Void) {
+        removeFiles()
+        onEachLoop({ $0.closeAll() }, done: done)
+    }
 
     package var openConnections: Int { counters.open.load() }
 

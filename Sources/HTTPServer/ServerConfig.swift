@@ -1,3 +1,4 @@
+import EventLoop
 import HTTPMessage
 import Primitives
 
@@ -5,6 +6,10 @@ import Primitives
 package struct ServerConfig: Sendable, Equatable {
     package var limits = HTTPLimits()
     package var maxConnections = 10_000
+    /// Of one address, an IPv6 one being its /64; `nil`: as many as ``maxConnections``.
+    package var maxConnectionsPerAddress: Int?
+    /// Peers that stand for many callers, to which ``maxConnectionsPerAddress`` does not apply.
+    package var proxies: [AddressRange] = []
     /// From the accept for the first request, from the first byte for later ones, to a complete head.
     package var headTimeout: Duration = .seconds(10)
     /// Between two reads of content.

@@ -75,7 +75,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         inputStart = 0
         server.loop.cancel(self)
         stream.close(reset: reset)
-        if slot >= 0 { server.connectionClosed(slot) }
+        if slot >= 0 { server.connectionClosed(slot, peer: peer) }
     }
 
     /// Closes it if nothing has been asked yet and nothing is on its way to us.

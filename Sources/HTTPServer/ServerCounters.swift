@@ -12,6 +12,8 @@ package final class ServerCounters: Sendable {
     package let accepted = Counter()
     /// All connections were being served and one more came.
     package let refusedForMaxConnections = Counter()
+    /// The address of the new one had as many as it may.
+    package let refusedForAddress = Counter()
     /// Descriptors or memory ran out; accepting paused.
     package let refusedForDescriptors = Counter()
     /// Closed while waiting, in favour of a new connection.

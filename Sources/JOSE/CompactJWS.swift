@@ -15,13 +15,30 @@ package struct CompactJWS: Sendable {
 
     /// Exactly three parts, each canonical base64url without padding; the header a JSON object without duplicate names that has `alg`.
     package static func parse(_ token: RawSpan) throws(JWSFormatError) -> CompactJWS {
+        try parse(token) { header throws(JWSFormatError) in try self.header(header) }
+    }
+
+    /// The same, with the headers that were read last.
+    package static func parse(_ token: RawSpan, _ headers: JOSEHeaderMemo) throws(JWSFormatError) -> CompactJWS {
+        try parse(token) { header throws(JWSFormatError) in try headers.header(header) }
+    }
+
+    /// The first part of a token.
+    static func header(_ text: RawSpan) throws(JWSFormatError) -> JOSEHeader {
+        guard let bytes = Base64URL.decode(text) else { throw .invalidBase64(.header) }
+        let value: JSONValue
+        do { value = try JSONValue.parse(bytes.span.bytes, limits: jsonLimits) } catch { throw .invalidHeader(error.reason) }
+        guard case .object(let object) = value else { throw .headerNotObject }
+        return try JOSEHeader(object)
+    }
+
+    @inline(__always)
+    private static func parse(
+        _ token: RawSpan, header: (RawSpan) throws(JWSFormatError) -> JOSEHeader
+    ) throws(JWSFormatError) -> CompactJWS {
         guard token.byteCount <= maxBytes else { throw .tooLarge }
         guard let (first, second) = dots(token) else { throw .notThreeParts }
-        guard let headerText = Base64URL.decode(token.extracting(0..<first)) else { throw .invalidBase64(.header) }
-        let value: JSONValue
-        do { value = try JSONValue.parse(headerText.span.bytes, limits: jsonLimits) } catch { throw .invalidHeader(error.reason) }
-        guard case .object(let object) = value else { throw .headerNotObject }
-        let header = try JOSEHeader(object)
+        let header = try header(token.extracting(0..<first))
         guard let payload = Base64URL.decode(token.extracting(first + 1..<second)) else { throw .invalidBase64(.payload) }
         guard let signature = Base64URL.decode(token.extracting(second + 1..<token.byteCount)) else {
             throw .invalidBase64(.signature)
@@ -35,19 +52,13 @@ package struct CompactJWS: Sendable {
 
     /// The offsets of the two dots, `nil` where there are fewer or more.
     private static func dots(_ token: RawSpan) -> (Int, Int)? {
-        var first: Int?
-        var second: Int?
-        for offset in token.byteOffsets where token.unsafeLoad(fromByteOffset: offset, as: UInt8.self) == UInt8(ascii: ".") {
-            if first == nil {
-                first = offset
-            } else if second == nil {
-                second = offset
-            } else {
-                return nil
-            }
+        token.withUnsafeBytes { bytes in
+            guard let first = Bytes.firstIndex(of: UInt8(ascii: "."), in: bytes, from: 0),
+                let second = Bytes.firstIndex(of: UInt8(ascii: "."), in: bytes, from: first + 1),
+                Bytes.firstIndex(of: UInt8(ascii: "."), in: bytes, from: second + 1) == nil
+            else { return nil }
+            return (first, second)
         }
-        guard let first, let second else { return nil }
-        return (first, second)
     }
 }
 

@@ -15,7 +15,7 @@ package struct JOSEHeader: Sendable {
     package let object: JSONObject
 
     /// `nil` where `alg` names none of the known algorithms.
-    package var algorithm: JWSAlgorithm? { JWSAlgorithm(rawValue: algorithmName) }
+    package let algorithm: JWSAlgorithm?
 
     /// Header parameters of the wrong type are a malformed token; unknown parameters are ignored.
     init(_ object: JSONObject) throws(JWSFormatError) {
@@ -37,6 +37,7 @@ package struct JOSEHeader: Sendable {
         }
         guard let algorithmName else { throw .missingAlgorithm }
         self.algorithmName = algorithmName
+        algorithm = JWSAlgorithm(rawValue: algorithmName)
         self.keyID = keyID
         self.type = type
         self.hasCritical = hasCritical

@@ -47,12 +47,6 @@ package struct JWKSet: Sendable {
         self.ambiguousKeyIDs = ambiguousKeyIDs
     }
 
-    /// The same set with further keys.
-    package func adding(_ others: [VerificationKey]) -> JWKSet {
-        JWKSet(
-            keys: keys + others, skipped: skipped, ambiguousKeyIDs: ambiguousKeyIDs.union(Self.repeatedKeyIDs(keys + others)))
-    }
-
     private init(_ entries: [JSONValue], source: Source) {
         let hasPublicKeys = entries.contains { $0.object?["kty"]?.string.map { $0 != "oct" } ?? false }
         var keys: [VerificationKey] = []
@@ -106,23 +100,21 @@ extension JWKSet {
         case none
     }
 
-    /// The keys to try for a token. A `kid` names its key; keys without `kid` (PEM files, secrets) are tried where no key has it.
+    /// The keys to try for a token. A `kid` names its key, and no other will do: a key without `kid` is for tokens without one. Whoever
+    /// has keys that cannot have an ID (PEM files, secrets) asks without the token's.
     package func candidates(keyID: String?, algorithm: JWSAlgorithm) -> Candidates {
-        guard let keyID else { return fitting(algorithm) { _ in true } }
+        guard let keyID else { return fitting(algorithm) }
         for key in keys where key.keyID?.hasSameBytes(as: keyID) ?? false && key.fits(algorithm) {
             return ambiguousKeyIDs.contains(keyID) ? .tooMany : .keys([key])
         }
         let isKnown =
             keys.contains { $0.keyID?.hasSameBytes(as: keyID) ?? false }
             || skipped.contains { $0.keyID?.hasSameBytes(as: keyID) ?? false }
-        if isKnown { return .none }
-        let unnamed = fitting(algorithm) { $0.keyID == nil }
-        if case .none = unnamed { return .unknownKeyID }
-        return unnamed
+        return isKnown ? .none : .unknownKeyID
     }
 
-    private func fitting(_ algorithm: JWSAlgorithm, _ isCandidate: (VerificationKey) -> Bool) -> Candidates {
-        let fitting = keys.filter { isCandidate($0) && $0.fits(algorithm) }
+    private func fitting(_ algorithm: JWSAlgorithm) -> Candidates {
+        let fitting = keys.filter { $0.fits(algorithm) }
         if fitting.isEmpty { return .none }
         return fitting.count > Self.maxCandidates ? .tooMany : .keys(fitting)
     }

@@ -38,20 +38,23 @@ package struct JWTClaims: Sendable {
         var notBefore: Double?
         var issuedAt: Double?
         var isBound = false
-        // All registered names have three letters: one look at the length passes over most others.
-        for member in object.members where member.name.utf8.count == 3 {
-            switch member.name {
-            case "iss": issuer = try Self.text(member.value, .issuer)
-            case "sub":
+        let members = object.members
+        for index in members.indices {
+            let claim = Registered(members[index].key)
+            guard claim != .other else { continue }
+            let member = members[index]
+            switch claim {
+            case .issuer: issuer = try Self.text(member.value, .issuer)
+            case .subject:
                 let text = try Self.text(member.value, .subject)
                 guard !text.isEmpty else { throw .invalidClaim(.subject) }
                 subject = text
-            case "aud": audience = try Self.texts(member.value, .audience)
-            case "exp": expiration = try Self.date(member.value, .expiration)
-            case "nbf": notBefore = try Self.date(member.value, .notBefore)
-            case "iat": issuedAt = try Self.date(member.value, .issuedAt)
-            case "cnf": isBound = true
-            default: break
+            case .audience: audience = try Self.texts(member.value, .audience)
+            case .expiration: expiration = try Self.date(member.value, .expiration)
+            case .notBefore: notBefore = try Self.date(member.value, .notBefore)
+            case .issuedAt: issuedAt = try Self.date(member.value, .issuedAt)
+            case .confirmation: isBound = true
+            case .other: break
             }
         }
         self.object = object
@@ -62,6 +65,32 @@ package struct JWTClaims: Sendable {
         self.notBefore = notBefore
         self.issuedAt = issuedAt
         self.isBound = isBound
+    }
+
+    /// The registered claims that are read here, by the keys of their names: all are short, so that equal keys are equal names.
+    private enum Registered {
+        case issuer, subject, audience, expiration, notBefore, issuedAt, confirmation, other
+
+        private static let issuerKey = JSONName("iss")
+        private static let subjectKey = JSONName("sub")
+        private static let audienceKey = JSONName("aud")
+        private static let expirationKey = JSONName("exp")
+        private static let notBeforeKey = JSONName("nbf")
+        private static let issuedAtKey = JSONName("iat")
+        private static let confirmationKey = JSONName("cnf")
+
+        init(_ key: JSONName) {
+            switch key {
+            case Self.issuerKey: self = .issuer
+            case Self.subjectKey: self = .subject
+            case Self.audienceKey: self = .audience
+            case Self.expirationKey: self = .expiration
+            case Self.notBeforeKey: self = .notBefore
+            case Self.issuedAtKey: self = .issuedAt
+            case Self.confirmationKey: self = .confirmation
+            default: self = .other
+            }
+        }
     }
 
     private static func text(_ value: JSONValue, _ claim: JWTClaimsError.Claim) throws(JWTClaimsError) -> String {

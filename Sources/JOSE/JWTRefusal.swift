@@ -35,29 +35,6 @@ package enum JWTRefusal: Error, Equatable, Sendable {
         case .notYetValid: "not yet valid"
         }
     }
-
-    /// Bounded: usable as a metric label and a log field.
-    package var reason: StaticString {
-        switch self {
-        case .format(let error): error.reason
-        case .claims(let error): error.reason
-        case .criticalHeader: "critical_header"
-        case .algorithmNotAllowed: "algorithm_not_allowed"
-        case .typeNotAllowed: "type_not_allowed"
-        case .unknownKeyID: "unknown_key_id"
-        case .noFittingKey: "no_fitting_key"
-        case .ambiguousKey: "ambiguous_key"
-        case .signature: "signature"
-        case .issuer: "issuer"
-        case .audience: "audience"
-        case .missingExpiration: "missing_expiration"
-        case .expired: "expired"
-        case .notYetValid: "not_yet_valid"
-        case .lifetimeTooLong: "lifetime_too_long"
-        case .missingSubject: "missing_subject"
-        case .boundToken: "bound_token"
-        }
-    }
 }
 
 extension JWTRefusal: CustomStringConvertible {}

@@ -7,20 +7,33 @@ package struct JWTRules: Sendable, Equatable {
     package var issuers: [String]?
     /// `aud` must hold one of these; `nil` accepts any audience and none.
     package var audience: [String]?
-    package var algorithms: Set<JWSAlgorithm>
+    package var algorithms: Set<JWSAlgorithm> {
+        didSet { allowedAlgorithms = Self.bits(algorithms) }
+    }
     /// Clocks may differ by this much, 0 to 300 s.
-    package var clockSkew: Duration
+    package var clockSkew: Duration {
+        didSet { clockSkewSeconds = clockSkew.fractionalSeconds }
+    }
     /// The longest time from `iat` (where absent: from now) to `exp`.
     package var maxLifetime: Duration?
     /// Accepted values of `typ`, without regard to case and to a leading `application/`; `none` stands for a token without `typ`.
     package var types: Set<String> {
-        didSet { normalizedTypes = Self.normalized(types) }
+        didSet {
+            normalizedTypes = Self.normalized(types)
+            allowsNoType = normalizedTypes.contains("none")
+            allowsJWT = normalizedTypes.contains("jwt")
+        }
     }
     package var requiresSubject: Bool
     /// Accept tokens with `cnf` although nobody proves possession of the key.
     package var allowBoundTokens: Bool
 
     private var normalizedTypes: Set<String>
+    /// ``algorithms`` by ``JWSAlgorithm/index``, and the two most frequent types: what is asked for every token costs no hashing.
+    private var allowedAlgorithms: UInt32
+    private var allowsNoType: Bool
+    private var allowsJWT: Bool
+    private var clockSkewSeconds: Double
 
     package static let defaultTypes: Set<String> = ["none", "JWT", "at+jwt"]
 
@@ -38,7 +51,13 @@ package struct JWTRules: Sendable, Equatable {
         self.requiresSubject = requiresSubject
         self.allowBoundTokens = allowBoundTokens
         normalizedTypes = Self.normalized(types)
+        allowedAlgorithms = Self.bits(algorithms)
+        allowsNoType = normalizedTypes.contains("none")
+        allowsJWT = normalizedTypes.contains("jwt")
+        clockSkewSeconds = clockSkew.fractionalSeconds
     }
+
+    private static func bits(_ algorithms: Set<JWSAlgorithm>) -> UInt32 { algorithms.reduce(0) { $0 | 1 << UInt32($1.index) } }
 
     private static func normalized(_ types: Set<String>) -> Set<String> { Set(types.map(normalized)) }
 
@@ -76,7 +95,9 @@ package struct JWTRules: Sendable, Equatable {
         switch step {
         case .critical: return header.hasCritical || header.changesPayload ? .failed(.criticalHeader) : .ok
         case .algorithm:
-            guard let algorithm = header.algorithm, algorithms.contains(algorithm) else { return .failed(.algorithmNotAllowed) }
+            guard let algorithm = header.algorithm, allowedAlgorithms >> UInt32(algorithm.index) & 1 == 1 else {
+                return .failed(.algorithmNotAllowed)
+            }
             return .ok
         case .type: return allows(type: header.type) ? .ok : .failed(.typeNotAllowed)
         case .format, .keyID, .signature, .issuer, .audience, .expiration, .notBefore, .lifetime, .subject, .binding:
@@ -86,8 +107,8 @@ package struct JWTRules: Sendable, Equatable {
 
     private func allows(type: String?) -> Bool {
         // The usual three cost no new string.
-        guard let type else { return normalizedTypes.contains("none") }
-        if type == "JWT" { return normalizedTypes.contains("jwt") }
+        guard let type else { return allowsNoType }
+        if type == "JWT" { return allowsJWT }
         let normal = Self.normalized(type)
         return normal != "none" && normalizedTypes.contains(normal)
     }
@@ -139,10 +160,10 @@ package struct JWTRules: Sendable, Equatable {
             guard isMeant else { return .failed(.audience) }
         case .expiration:
             guard let expiration = claims.expiration else { return .failed(.missingExpiration) }
-            guard now < expiration + clockSkew.fractionalSeconds else { return .failed(.expired) }
+            guard now < expiration + clockSkewSeconds else { return .failed(.expired) }
         case .notBefore:
             guard let notBefore = claims.notBefore else { return .skipped }
-            guard now >= notBefore - clockSkew.fractionalSeconds else { return .failed(.notYetValid) }
+            guard now >= notBefore - clockSkewSeconds else { return .failed(.notYetValid) }
         case .lifetime:
             guard let maxLifetime, let expiration = claims.expiration else { return .skipped }
             let limit = maxLifetime.fractionalSeconds
@@ -166,20 +187,22 @@ package struct JWTRules: Sendable, Equatable {
         func date(_ value: Double?) -> String { value.map { shown("\($0), \($0 - now) s from now") } ?? "" }
         switch step {
         case .issuer:
-            guard issuers != nil else { return "any issuer is accepted" }
-            guard let issuer = claims.issuer else { return "there is no iss" }
-            return (isOK ? "as configured" : "not the configured issuer") + shown(issuer.debugDescription)
+            guard let issuers else { return "any issuer is accepted" }
+            guard let issuer = claims.issuer else { return "there is no iss; configured: \(Self.list(issuers))" }
+            return (isOK ? "as configured" : "not as configured: \(Self.list(issuers))") + shown(issuer.debugDescription)
         case .audience:
-            guard audience != nil else { return "any audience is accepted" }
-            guard !claims.audience.isEmpty else { return "there is no aud" }
-            return (isOK ? "as configured" : "does not hold the configured audience")
+            guard let audience else { return "any audience is accepted" }
+            guard !claims.audience.isEmpty else { return "there is no aud; configured: \(Self.list(audience))" }
+            return (isOK ? "as configured" : "does not hold what is configured: \(Self.list(audience))")
                 + shown(claims.audience.map(\.debugDescription).joined(separator: ", "))
         case .expiration:
             guard claims.expiration != nil else { return "there is no exp, which is required" }
-            return (isOK ? "not expired" : "expired") + date(claims.expiration)
+            return (isOK ? "not expired" : "expired, \(clockSkew.fractionalSeconds) s of clock skew allowed")
+                + date(claims.expiration)
         case .notBefore:
             guard claims.notBefore != nil else { return "there is no nbf" }
-            return (isOK ? "valid already" : "not yet valid") + date(claims.notBefore)
+            return (isOK ? "valid already" : "not yet valid, \(clockSkew.fractionalSeconds) s of clock skew allowed")
+                + date(claims.notBefore)
         case .lifetime:
             guard let maxLifetime else { return "no longest lifetime is configured" }
             return "\(isOK ? "at most" : "longer than") \(maxLifetime.fractionalSeconds) s" + date(claims.expiration)
@@ -195,6 +218,8 @@ package struct JWTRules: Sendable, Equatable {
         case .format, .critical, .algorithm, .type, .keyID, .signature: return ""
         }
     }
+
+    private static func list(_ values: [String]) -> String { values.map(\.debugDescription).joined(separator: ", ") }
 
     private func record(_ step: JWTStep, _ finding: Finding, _ text: String, in trace: JWTTrace) {
         switch finding {

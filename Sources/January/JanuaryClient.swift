@@ -8,13 +8,17 @@ package struct JanuaryService: Sendable {
     package let pathPrefix: String
     package let keys: KeyRing
     package let mintBreaker: Breaker
+    /// Of its own: nothing but revocation's answers opens it.
+    package let revocationBreaker: Breaker
     let mintTarget: String
 
-    package init(origin: Origin, pathPrefix: String, keys: KeyRing, mintBreaker: Breaker) {
+    package init(origin: Origin, pathPrefix: String, keys: KeyRing, mintBreaker: Breaker, revocationBreaker: Breaker = Breaker())
+    {
         self.origin = origin
         self.pathPrefix = pathPrefix
         self.keys = keys
         self.mintBreaker = mintBreaker
+        self.revocationBreaker = revocationBreaker
         mintTarget = pathPrefix + MintRequest.path
     }
 
@@ -22,6 +26,7 @@ package struct JanuaryService: Sendable {
     package func replaceKeys(first: APIKey, next: APIKey?) -> Bool {
         guard keys.replace(first: first, next: next) else { return false }
         mintBreaker.keyChanged()
+        revocationBreaker.keyChanged()
         return true
     }
 }
@@ -31,8 +36,8 @@ package final class JanuaryClient {
     /// With less than this left of the budget nothing is sent.
     package static let minimumToSend = Duration.milliseconds(500)
 
-    private let exchange: any HTTPExchange
-    private let time: any TimeSource
+    let exchange: any HTTPExchange
+    let time: any TimeSource
 
     package init(exchange: any HTTPExchange, time: any TimeSource) {
         self.exchange = exchange

@@ -37,24 +37,7 @@ package enum JanuaryFailure: Error, Equatable, Sendable {
     /// The caller was gone, or `beforeSend` said no, before the request was sent.
     case cancelled
 
-    /// The `code` of our error body. Stable.
-    package var code: StaticString {
-        switch self {
-        case .keyRejected: "january_key_rejected"
-        case .forbidden: "january_forbidden"
-        case .quotaExhausted: "january_quota_exhausted"
-        case .rejectedRequest: "january_rejected_request"
-        case .invalidAnswer, .unexpectedStatus, .unreadableAnswer: "january_invalid_response"
-        case .unreachable, .failing(.unreachable, _): "january_unreachable"
-        case .unavailable, .connectionBroken, .failing: "january_unavailable"
-        case .rateLimited: "january_rate_limited"
-        case .timedOut, .tooLate: "january_timeout"
-        case .overloaded: "overloaded"
-        case .cancelled: "cancelled"
-        }
-    }
-
-    /// Bounded: log field and metric label, finer than `code`.
+    /// Bounded: log field and metric label, finer than the code of our error body.
     package var reason: String {
         switch self {
         case .keyRejected: "key_rejected"
@@ -89,13 +72,6 @@ package enum JanuaryFailure: Error, Equatable, Sendable {
         if case .invalidAnswer(let problem) = self { problem.isSecurityEvent } else { false }
     }
 
-    /// January's word that the operator has to act on before any mint can succeed.
-    package var isConfigurationFault: Bool {
-        switch self {
-        case .keyRejected, .forbidden, .rejectedRequest: true
-        default: false
-        }
-    }
 }
 
 extension JanuaryFailure {

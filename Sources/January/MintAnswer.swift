@@ -40,7 +40,7 @@ package struct MintAnswer: Sendable {
         if let scanned = MintAnswerMembers.scan(body) { members = scanned } else { members = try MintAnswerMembers.parse(body) }
         guard let token = members.token, token.count > tokenPrefix.count, token.starts(with: tokenPrefix) else { throw .token }
         guard let endUser = members.endUser else { throw .noEndUser }
-        guard endUser.elementsEqual(endUserID.utf8) else { throw .endUser }
+        guard Bytes.equal(endUser, endUserID) else { throw .endUser }
         guard let scopes = members.scopes else { throw .noScopes }
         guard isSameSet(scopes, terms.scopeBytes) else { throw .scopes }
         guard let expiresIn = members.expiresIn, expiresIn > 60, expiresIn <= terms.ttlSeconds else { throw .lifetime }
@@ -52,9 +52,9 @@ package struct MintAnswer: Sendable {
     /// Every one asked for, each once, and no other.
     private static func isSameSet(_ scopes: [ArraySlice<UInt8>], _ expected: [[UInt8]]) -> Bool {
         guard scopes.count == expected.count else { return false }
-        if zip(scopes, expected).allSatisfy({ $0.elementsEqual($1) }) { return true }
+        if zip(scopes, expected).allSatisfy({ Bytes.equal($0, $1) }) { return true }
         let sorted = scopes.sorted { $0.lexicographicallyPrecedes($1) }
-        return zip(sorted, expected).allSatisfy { $0.elementsEqual($1) }
+        return zip(sorted, expected).allSatisfy { Bytes.equal($0, $1) }
     }
 
     /// The body with `"expiresIn"` beside `expires_in`, all other bytes as they were. An answer that has the member already is left

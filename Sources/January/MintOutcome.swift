@@ -21,7 +21,7 @@ package struct MintDelivery: Sendable {
 }
 
 /// What one mint came to.
-package struct MintOutcome: Sendable {
+package final class MintOutcome: Sendable {
     package let result: Result<MintDelivery, JanuaryFailure>
     /// January's request ID of the last answer, if it gave a usable one.
     package let requestID: String?
@@ -31,6 +31,17 @@ package struct MintOutcome: Sendable {
     package let second: JanuaryAttempt?
     /// The slot that has just become current.
     package let switchedTo: KeySlot?
+
+    init(
+        result: Result<MintDelivery, JanuaryFailure>, requestID: String?, first: JanuaryAttempt?, second: JanuaryAttempt?,
+        switchedTo: KeySlot?
+    ) {
+        self.result = result
+        self.requestID = requestID
+        self.first = first
+        self.second = second
+        self.switchedTo = switchedTo
+    }
 }
 
 /// January's request ID, as far as it may go into our own fields and logs.
@@ -41,7 +52,11 @@ enum JanuaryRequestID {
     static func read(_ fields: Fields) -> String? {
         let name = fields.contains(.xRequestID) ? FieldName.xRequestID : alternative
         guard let value = fields.first(name), (1...128).contains(value.count), fields.count(of: name) == 1 else { return nil }
-        return value.allSatisfy(isAllowed) ? String(decoding: value, as: UTF8.self) : nil
+        return value.withUnsafeBufferPointer { value in
+            var others: UInt8 = 0
+            for byte in value { others |= isAllowed(byte) ? 0 : 1 }
+            return others == 0 ? String(decoding: value, as: UTF8.self) : nil
+        }
     }
 
     private static func isAllowed(_ byte: UInt8) -> Bool {

@@ -6,9 +6,9 @@ package enum RetryAfter {
     /// The longest wait that is believed and passed on. January's window can be a day; an app that waits for that has given up.
     package static let cap = Duration.seconds(30)
 
-    /// How long to wait, 0 s…30 s; a date in the past is 0. `nil` where the text is neither form: as if there were none.
-    package static func parse(_ text: String, now: WallInstant) -> Duration? {
-        if let seconds = seconds(text) { return min(seconds, cap) }
+    /// How long to wait, 0 s…`cap`; a date in the past is 0. `nil` where the text is neither form: as if there were none.
+    package static func parse(_ text: String, now: WallInstant, cap: Duration = cap) -> Duration? {
+        if let seconds = seconds(text, cap: cap) { return min(seconds, cap) }
         guard let date = HTTPDate.parse(text, now: now) else { return nil }
         let (difference, overflow) = date.nanosecondsSinceEpoch.subtractingReportingOverflow(now.nanosecondsSinceEpoch)
         if overflow { return date < now ? .zero : cap }
@@ -16,7 +16,7 @@ package enum RetryAfter {
     }
 
     /// Digits, then perhaps a dot and up to any number of digits. No sign, no exponent.
-    private static func seconds(_ text: String) -> Duration? {
+    private static func seconds(_ text: String, cap: Duration) -> Duration? {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
         guard let whole = parts.first, !whole.isEmpty, whole.allSatisfy(ASCII.isDigit) else { return nil }
         var nanoseconds: Int64 = 0
@@ -29,7 +29,7 @@ package enum RetryAfter {
             }
         }
         // Too many digits for a number are more than the cap.
-        guard let seconds = ASCII.decimal(whole), seconds < 30 else { return cap }
+        guard let seconds = ASCII.decimal(whole), seconds < cap.components.seconds else { return cap }
         return .seconds(seconds) + .nanoseconds(nanoseconds)
     }
 

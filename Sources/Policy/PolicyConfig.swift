@@ -54,9 +54,10 @@ extension Policy {
     private static func readFeatures(_ key: String, _ section: ConfigSection, _ known: [String: [String]]) -> [String] {
         section.strings(key).filter { feature in
             if known[feature] != nil { return true }
+            let hint = Suggestion.nearest(to: feature, in: known.keys.sorted()).map { "did you mean \"\($0)\"? Known are" }
             section.problem(
                 key,
-                "is not a feature; known are \(known.keys.sorted().joined(separator: ", "))"
+                "is not a feature; \(hint ?? "known are") \(known.keys.sorted().joined(separator: ", "))"
                     + " and what feature_scopes adds (got \"\(feature)\")")
             return false
         }

@@ -9,6 +9,10 @@ package struct PolicyTests {
         case mapped(String)
         /// The `code` of the answer: `no_end_user` or `invalid_end_user_id`.
         case refused(code: String)
+        /// The claims leave the person out: what names one is not among them.
+        case unnamed(code: String)
+        /// No verifier accepts these claims: what is wrong, for the problem at `claims`.
+        case notAccepted(String)
     }
 
     private struct Test {
@@ -85,7 +89,7 @@ package struct PolicyTests {
 
     /// Runs every test and records a problem at its line for each expectation that is not met.
     ///
-    /// Mapping counts where an end-user ID or a refusal is expected; a test of features and scopes may leave the person out of its
+    /// Who is refused gets no features and no scopes, whatever the policy says; but a test of these alone may leave the person out of its
     /// claims.
     ///
     /// `mapEndUser`: the configured mapping, with the namespace of the verifier these claims would come from.
@@ -94,26 +98,39 @@ package struct PolicyTests {
     package func run(_ policy: Policy, mapEndUser: (JSONObject) -> EndUser) -> Int {
         var failed = 0
         for test in tests {
-            let differences = Self.differences(test, mapEndUser(test.claims), policy.decide(test.claims))
+            let endUser = mapEndUser(test.claims)
+            if case .notAccepted(let message) = endUser {
+                test.section.problem("claims", "\(test.name): \(message)")
+                failed += 1
+                continue
+            }
+            let differences = Self.differences(test, endUser, policy.decide(test.claims))
             for difference in differences { test.section.problem(nil, "\(test.name): \(difference)") }
             if !differences.isEmpty { failed += 1 }
         }
         return failed
     }
 
-    private static func differences(_ test: Test, _ endUser: EndUser, _ grant: Policy.Grant?) -> [String] {
+    private static func differences(_ test: Test, _ endUser: EndUser, _ decided: Policy.Grant?) -> [String] {
         var differences: [String] = []
         func expect<Value: Equatable>(_ key: String, _ expected: Value?, _ actual: Value?, _ text: (Value) -> String) {
             guard let expected, actual != expected else { return }
-            differences.append("expected \(key) \(text(expected)), got \(actual.map(text) ?? "none")")
+            differences.append("expected \(key) \(text(expected)), got \(actual.map(text) ?? "none")\(refusal)")
         }
         func list(_ texts: [String]) -> String { "[\(texts.joined(separator: ", "))]" }
 
+        var grant = decided
         var code: String? = grant == nil ? "no_features" : nil
         var endUserID: [UInt8]?
+        var refusal = ""
         switch endUser {
         case .mapped(let text): endUserID = Array(text.utf8)
-        case .refused(let refusal): code = refusal
+        case .unnamed(let unnamed): code = unnamed
+        case .refused(let refused):
+            code = refused
+            grant = nil
+            refusal = " (\(refused))"
+        case .notAccepted: return []
         }
         switch test.refused {
         case .anyCode? where code == nil: differences.append("expected to be refused, got \(list(grant?.scopes ?? []))")

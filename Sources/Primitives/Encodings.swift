@@ -65,17 +65,18 @@ package enum Base64 {
             values.withUnsafeBufferPointer { values in
                 [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3 + max(0, rest - 1)) { bytes, count in
                     var offset = 0
-                    while offset + 4 <= text.count {
+                    // Bounded by the loop's own condition and by the capacity above: three bytes for every four characters.
+                    while offset &+ 4 <= text.count {
                         let first = values[Int(text[offset])]
-                        let second = values[Int(text[offset + 1])]
-                        let third = values[Int(text[offset + 2])]
-                        let fourth = values[Int(text[offset + 3])]
+                        let second = values[Int(text[offset &+ 1])]
+                        let third = values[Int(text[offset &+ 2])]
+                        let fourth = values[Int(text[offset &+ 3])]
                         seen |= first | second | third | fourth
-                        bytes[count] = first << 2 | second >> 4
-                        bytes[count + 1] = second << 4 | third >> 2
-                        bytes[count + 2] = third << 6 | fourth
-                        offset += 4
-                        count += 3
+                        bytes[count] = first &<< 2 | second &>> 4
+                        bytes[count &+ 1] = second &<< 4 | third &>> 2
+                        bytes[count &+ 2] = third &<< 6 | fourth
+                        offset &+= 4
+                        count &+= 3
                     }
                     guard rest > 0 else { return }
                     let first = values[Int(text[offset])]

@@ -61,6 +61,12 @@ extension Duration {
     /// Rounded towards zero; saturates at about 292 years.
     @inlinable
     package var wholeNanoseconds: Int64 {
+        // One division of a machine word where `components` takes two of 128 bits; every bound here is below these 230 years.
+        let high = UInt64(truncatingIfNeeded: attoseconds >> 64)
+        if high < 400_000_000 {
+            let parts = (high: high, low: UInt64(truncatingIfNeeded: attoseconds))
+            return Int64(truncatingIfNeeded: (1_000_000_000 as UInt64).dividingFullWidth(parts).quotient)
+        }
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         if overflow { return seconds < 0 ? .min : .max }

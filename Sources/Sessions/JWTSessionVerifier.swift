@@ -10,10 +10,15 @@ struct ParsedToken: Sendable {
 
 /// One `jwt` verifier: header, key, signature, claims, required claims, person; the first step that fails ends it. Immutable, used by
 /// every loop with that loop's own ``SignatureVerifier``.
-struct JWTSessionVerifier: Sendable {
+final class JWTSessionVerifier: Sendable {
     let config: JWTVerifierConfig
     /// Where ``KeySourceConfig/remote`` is loaded; shared with other verifiers of the same source.
     let remote: KeySetCache?
+
+    init(config: JWTVerifierConfig, remote: KeySetCache?) {
+        self.config = config
+        self.remote = remote
+    }
 
     enum Attempt {
         case verdict(SessionVerdict)

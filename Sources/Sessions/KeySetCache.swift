@@ -134,6 +134,7 @@ private final class KeySetRefresher {
     private let metrics: Metrics
     private var machine: KeySetStateMachine
     private var timer: LoopTimer?
+    private var lastWarning: MonotonicInstant?
     private var waiting: [UInt64: (KeySetStateMachine.Answer) -> Void] = [:]
 
     init(cache: KeySetCache, loop: EventLoop, exchange: any HTTPExchange, log: Log, metrics: Metrics) {
@@ -247,9 +248,20 @@ private final class KeySetRefresher {
             LogField("source", cache.name), LogField("reason", failure.reason), LogField("url", cache.config.url.redacted),
         ]
         if case .status(let status) = failure { fields.append(LogField("status", status)) }
-        fields.append(LogField("has_keys", .boolean(cache.snapshot(now: loop.now) != nil)))
-        log.write(before.lastFailure == failure ? .debug : .warning, "key set could not be loaded", fields)
+        if case .tls(let reason) = failure { fields.append(LogField("tls", reason)) }
+        let hasKeys = cache.snapshot(now: loop.now) != nil
+        fields.append(LogField("has_keys", .boolean(hasKeys)))
+        // What goes on failing in the same way is said again, but not with every attempt.
+        let interval = hasKeys ? Self.warningIntervalWithKeys : Self.warningIntervalWithoutKeys
+        let isNew = before.lastFailure != failure || lastWarning.map { loop.now - $0 >= interval } ?? true
+        if isNew { lastWarning = loop.now }
+        log.write(isNew ? .warning : .debug, "key set could not be loaded", fields)
     }
+
+    /// Nobody can sign in.
+    private static let warningIntervalWithoutKeys = Duration.seconds(60)
+    /// The last good set is in use.
+    private static let warningIntervalWithKeys = Duration.seconds(600)
 
     private static func keyIDs(_ snapshot: KeySetSnapshot) -> Set<String> { Set(snapshot.set.keys.compactMap(\.keyID)) }
 

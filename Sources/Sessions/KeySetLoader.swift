@@ -5,7 +5,10 @@ import StrictJSON
 
 /// Why a key set could not be loaded.
 package enum KeySetLoadFailure: Error, Sendable, Hashable {
-    case unreachable
+    /// No byte of the request went out: the name, the address or the other side's port is wrong, or a firewall is between.
+    case notSent(UpstreamError.NotSentReason)
+    /// No connection that both sides trust, with OpenSSL's reason.
+    case tls(String)
     case timedOut
     /// The connection broke, or what came was no HTTP.
     case broken
@@ -22,7 +25,8 @@ package enum KeySetLoadFailure: Error, Sendable, Hashable {
     /// Bounded: the `result` label of `jwks_refreshes_total`, and a log field.
     package var reason: String {
         switch self {
-        case .unreachable: "unreachable"
+        case .notSent(let reason): reason.rawValue
+        case .tls: UpstreamError.NotSentReason.tls.rawValue
         case .timedOut: "timed_out"
         case .broken: "broken"
         case .status: "status"
@@ -31,6 +35,15 @@ package enum KeySetLoadFailure: Error, Sendable, Hashable {
         case .empty: "empty"
         case .issuerMismatch: "issuer_mismatch"
         case .keySetURL: "key_set_url"
+        }
+    }
+
+    /// What an operator is told besides; bounded, too.
+    package var detail: String? {
+        switch self {
+        case .tls(let reason): reason
+        case .status(let status): String(status)
+        default: nil
         }
     }
 }
@@ -96,10 +109,12 @@ final class KeySetLoader {
     ) {
         let request: UpstreamRequest
         do { request = try self.request(for: url) } catch { return completion(.failure(.keySetURL)) }
-        exchange.send(request, deadline: deadline, beforeSend: nil) { result in
+        exchange.send(request, deadline: deadline, beforeSend: nil) { [exchange] result in
             switch result {
             case .success(let response) where response.status == 200: completion(.success(response))
             case .success(let response): completion(.failure(.status(response.status)))
+            case .failure(.notSent(.tls)):
+                completion(.failure(exchange.lastTLSFailure.map { .tls($0.description) } ?? .notSent(.tls)))
             case .failure(let error): completion(.failure(KeySetLoadFailure(error)))
             }
         }
@@ -162,8 +177,8 @@ extension RemoteKeySetConfig {
 extension KeySetLoadFailure {
     init(_ error: UpstreamError) {
         switch error {
-        case .notSent(.connectTimeout), .notSent(.tooLate), .timedOut: self = .timedOut
-        case .notSent: self = .unreachable
+        case .notSent(.tooLate), .timedOut: self = .timedOut
+        case .notSent(let reason): self = .notSent(reason)
         case .broken(.tooLarge): self = .tooLarge
         case .broken: self = .broken
         }

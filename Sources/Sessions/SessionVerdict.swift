@@ -12,23 +12,23 @@ package enum SessionVerdict: Sendable {
 }
 
 /// A session whose token passed every check. Whether it is a person's is a second question: ``personRule``.
-package struct VerifiedSession: Sendable {
-    package var verifierName: String
+package final class VerifiedSession: Sendable {
+    package let verifierName: String
     /// Keeps subjects of different issuers apart in the end-user mapping.
-    package var namespace: String?
-    package var claims: JSONObject
-    package var subject: String?
+    package let namespace: String?
+    package let claims: JSONObject
+    package let subject: String?
     /// The session's own ID as the token names it: stays the same when the token is renewed.
-    package var sessionID: String?
+    package let sessionID: String?
     /// When the person signed in, seconds since the epoch; `nil` where the token does not say.
-    package var startedAt: Double?
-    package var expiresAt: WallInstant?
+    package let startedAt: Double?
+    package let expiresAt: WallInstant?
     /// Anything but `.person` is 403 `no_end_user`: what the configuration allows is already counted as a person.
-    package var personRule: PersonVerdict
+    package let personRule: PersonVerdict
     /// The claim that names the person where the configuration does not say (Okta: `uid`); `nil`: the subject.
-    package var endUserClaim: String?
+    package let endUserClaim: String?
     /// The verifier's own prefix for end-user IDs; `nil`: the mapping's.
-    package var endUserPrefix: String?
+    package let endUserPrefix: String?
 
     package init(
         verifierName: String, namespace: String?, claims: JSONObject, subject: String?, sessionID: String?,
@@ -91,7 +91,7 @@ package struct SessionRefusal: Error, Sendable, Hashable {
 
     package static let noSession = SessionRefusal(.noSession, nil)
     static let ambiguousCredential = SessionRefusal(.ambiguousCredential, "malformed")
-    static let malformedCredential = SessionRefusal(.malformedCredential, "malformed")
+    package static let malformedCredential = SessionRefusal(.malformedCredential, "malformed")
     static let credentialTooLarge = SessionRefusal(.credentialTooLarge, "malformed")
     static let notAJWT = SessionRefusal(.notAJWT, "malformed")
     static let noVerifierForIssuer = SessionRefusal(.noVerifierForIssuer, "issuer")

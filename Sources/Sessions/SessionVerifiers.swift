@@ -2,6 +2,7 @@ import EventLoop
 import HTTPMessage
 import JOSE
 import Primitives
+import StrictJSON
 import Telemetry
 
 /// All verifiers of one configuration and the key sets they share. Immutable after `init`; used by every loop.
@@ -10,14 +11,15 @@ package final class SessionVerifiers: Sendable {
     let verifiers: [JWTSessionVerifier]
     /// In the order of the configuration, each source once.
     package let keySets: [KeySetCache]
-    private let byIssuer: [String: [Int]]
+    /// By the issuer's bytes: two spellings of one text are two issuers.
+    private let byIssuer: [NameKey: [Int]]
     private let anyIssuer: Int?
 
     /// - Parameter previous: the verifiers of the configuration before: an unchanged key set goes on, loaded and with its limits.
     package init(_ config: SessionsConfig, previous: SessionVerifiers? = nil) {
         self.config = config
         var keySets: [KeySetCache] = []
-        var byIssuer: [String: [Int]] = [:]
+        var byIssuer: [NameKey: [Int]] = [:]
         var anyIssuer: Int?
         var verifiers: [JWTSessionVerifier] = []
         for (index, verifier) in config.verifiers.enumerated() {
@@ -31,7 +33,7 @@ package final class SessionVerifiers: Sendable {
             }
             verifiers.append(JWTSessionVerifier(config: verifier, remote: remote))
             if let issuers = verifier.rules.issuers {
-                for issuer in issuers { byIssuer[issuer, default: []].append(index) }
+                for issuer in issuers { byIssuer[NameKey(issuer), default: []].append(index) }
             } else if anyIssuer == nil {
                 anyIssuer = index
             }
@@ -77,20 +79,36 @@ package final class SessionVerifiers: Sendable {
 
     /// The verifiers that may accept a token with this unverified issuer. The choice is made once: what they refuse is refused.
     func choose(for claims: JWTClaims) -> [Int] {
-        if let issuer = claims.issuer, let indices = byIssuer[issuer] {
+        if let issuer = claims.issuer, let indices = byIssuer[NameKey(issuer)] {
             guard indices.count > 1 else { return indices }
             // Each would refuse another audience than its own anyway: no signature has to be verified for that.
-            let meant = indices.filter { verifiers[$0].mayAccept(audience: claims.audience) }
+            let meant = indices.filter { verifiers[$0].config.mayAccept(audience: claims.audience) }
             return meant.isEmpty ? Array(indices.prefix(1)) : meant
         }
         return anyIssuer.map { [$0] } ?? []
     }
 }
 
-extension JWTSessionVerifier {
+extension JWTVerifierConfig {
     fileprivate func mayAccept(audience: [String]) -> Bool {
-        guard let allowed = config.rules.audience else { return true }
+        guard let allowed = rules.audience else { return true }
         return audience.contains { one in allowed.contains { $0.hasSameBytes(as: one) } }
+    }
+}
+
+extension SessionsConfig {
+    /// The verifiers that a token of this issuer may come to, before its audience is looked at. Who asks once (commands, policy tests)
+    /// asks here; requests ask ``SessionVerifiers``.
+    package func verifiers(forIssuer issuer: String?) -> [JWTVerifierConfig] {
+        let named = verifiers.filter { $0.rules.issuers?.contains { $0.hasSameBytes(as: issuer ?? "") } ?? false }
+        return named.isEmpty ? Array(verifiers.filter { $0.rules.issuers == nil }.prefix(1)) : named
+    }
+
+    /// The one whose namespace, prefix and person rules count for claims that nobody signed.
+    package func verifier(forClaims claims: JSONObject) -> JWTVerifierConfig? {
+        let found = verifiers(forIssuer: claims["iss"]?.string)
+        let audience = claims["aud"].map { $0.array?.compactMap(\.string) ?? [$0.string].compactMap(\.self) } ?? []
+        return found.first { $0.mayAccept(audience: audience) } ?? found.first
     }
 }
 
@@ -99,6 +117,7 @@ package final class LoopSessionVerifier {
     private let shared: SessionVerifiers
     private let loop: EventLoop
     private let signatures = SignatureVerifier()
+    private let headers = JOSEHeaderMemo()
     private var counters: SessionCounters
 
     package init(_ shared: SessionVerifiers, loop: EventLoop, metrics: Metrics) {
@@ -122,41 +141,39 @@ package final class LoopSessionVerifier {
     /// - Parameters:
     ///   - now: this turn's time.
     ///   - requestArrived: when the head of the request was complete. A key set loaded since then settles an unknown key.
-    ///   - completion: called once, on the loop: before this returns when nothing has to be waited for, else within the 2 s that a
-    ///     request waits for a key set.
+    ///   - later: called once, on the loop, within the 2 s that a request waits for a key set, when this returns `nil`; else never.
+    /// - Returns: the verdict where nothing has to be waited for.
     package func verify(
         _ credential: SessionCredential, now: MonotonicInstant, requestArrived: MonotonicInstant,
-        trace: SessionTrace? = nil, completion: @escaping (SessionVerdict) -> Void
-    ) {
+        trace: SessionTrace? = nil, later: @escaping (SessionVerdict) -> Void
+    ) -> SessionVerdict? {
         let token: ParsedToken
         switch parse(credential, trace: trace) {
         case .success(let parsed): token = parsed
-        case .failure(let refusal): return finish(.refused(refusal), verifier: nil, completion)
+        case .failure(let refusal): return count(.refused(refusal), verifier: nil)
         }
         let chosen = shared.choose(for: token.claims)
         guard let first = chosen.first else {
             trace?.record("verifier", .failed, "no verifier is configured for this issuer\(Self.issuer(token, trace))")
-            return finish(.refused(.noVerifierForIssuer), verifier: nil, completion)
+            return count(.refused(.noVerifierForIssuer), verifier: nil)
         }
         trace?.record("verifier", .ok, Self.names(chosen.map { shared.verifiers[$0] }))
         guard chosen.count == 1 else {
             return run(
-                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion),
-                now: now)
+                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, later: later), now: now)
         }
         switch shared.verifiers[first].verify(token, now: now, wall: loop.time.wall(), signatures: signatures, trace: trace) {
-        case .verdict(let verdict): finish(verdict, verifier: first, completion)
+        case .verdict(let verdict): return count(verdict, verifier: first)
         case .keyMissing(let cache):
-            wait(
-                for: cache,
-                PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, completion: completion))
+            wait(for: cache, PendingSession(token: token, chosen: chosen, arrived: requestArrived, trace: trace, later: later))
+            return nil
         }
     }
 
     private func parse(_ credential: SessionCredential, trace: SessionTrace?) -> Result<ParsedToken, SessionRefusal> {
         let jws: CompactJWS
         do throws(JWSFormatError) {
-            jws = try CompactJWS.parse(credential.bytes.span.bytes)
+            jws = try CompactJWS.parse(credential.bytes.span.bytes, headers)
         } catch {
             trace?.record("format", .failed, "\(error)")
             return .failure(error.isOpaque ? .notAJWT : SessionRefusal(.format(error)))
@@ -171,15 +188,15 @@ package final class LoopSessionVerifier {
         }
     }
 
-    private func finish(_ verdict: SessionVerdict, verifier: Int?, _ completion: (SessionVerdict) -> Void) {
+    private func count(_ verdict: SessionVerdict, verifier: Int?) -> SessionVerdict {
         counters.count(verdict, verifier: verifier)
-        completion(verdict)
+        return verdict
     }
 
     // MARK: Several verifiers, and waiting
 
-    /// Asks the chosen verifiers in turn: one that accepts decides, then one that cannot know, then the first refusal.
-    private func run(_ pending: PendingSession, now: MonotonicInstant) {
+    /// Asks the chosen verifiers in turn: one that accepts decides, then one that cannot know, then the first refusal. `nil`: it waits.
+    private func run(_ pending: PendingSession, now: MonotonicInstant) -> SessionVerdict? {
         while let index = pending.chosen.first {
             switch shared.verifiers[index].verify(
                 pending.token, now: now, wall: loop.time.wall(), signatures: signatures, trace: pending.trace)
@@ -190,11 +207,12 @@ package final class LoopSessionVerifier {
                     // The set that had the key has been replaced by one that has not.
                     pending.take(.unavailable(SessionUnavailable(.keyNotYetKnown, retryAfter: .seconds(1))))
                 } else {
-                    return wait(for: cache, pending)
+                    wait(for: cache, pending)
+                    return nil
                 }
             }
         }
-        finish(pending.outcome.verdict, verifier: pending.outcome.verifier, pending.completion)
+        return count(pending.outcome.verdict, verifier: pending.outcome.verifier)
     }
 
     private func wait(for cache: KeySetCache, _ pending: PendingSession) {
@@ -221,7 +239,7 @@ package final class LoopSessionVerifier {
             pending.take(
                 .unavailable(SessionUnavailable(hasKeys ? .keyNotYetKnown : .keysUnavailable, retryAfter: retryAfter)))
         }
-        run(pending, now: loop.now)
+        if let verdict = run(pending, now: loop.now) { pending.later(verdict) }
     }
 
     private static func issuer(_ token: ParsedToken, _ trace: SessionTrace?) -> String {
@@ -241,20 +259,20 @@ private final class PendingSession {
     var chosen: ArraySlice<Int>
     let arrived: MonotonicInstant
     let trace: SessionTrace?
-    let completion: (SessionVerdict) -> Void
+    let later: (SessionVerdict) -> Void
     /// A request waits for one load of a verifier's keys, never for a second.
     var hasWaited = false
     private(set) var outcome: (verdict: SessionVerdict, verifier: Int?) = (.refused(.noVerifierForIssuer), nil)
 
     init(
         token: ParsedToken, chosen: [Int], arrived: MonotonicInstant, trace: SessionTrace?,
-        completion: @escaping (SessionVerdict) -> Void
+        later: @escaping (SessionVerdict) -> Void
     ) {
         self.token = token
         self.chosen = chosen[...]
         self.arrived = arrived
         self.trace = trace
-        self.completion = completion
+        self.later = later
     }
 
     /// The verdict of the verifier that is first in ``chosen``; it is done then. An acceptance ends the asking.

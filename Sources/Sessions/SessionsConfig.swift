@@ -33,7 +33,10 @@ package struct SessionsConfig: Sendable, Equatable {
             }
             config.verifiers.append(verifier)
         }
-        if sections.isEmpty { section.problem("verifiers", "at least one verifier is required") }
+        if sections.isEmpty {
+            section.problem(
+                "verifiers", "at least one verifier is required (or set AUTH_PROVIDER, or SESSION_ISSUER and what belongs to it)")
+        }
         section.finish()
         return config
     }

@@ -2,7 +2,7 @@
 /// pointer (RFC 6901).
 package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
     private enum Place: Sendable, Hashable {
-        case name(String)
+        case name(String, JSONName)
         case pointer(JSONPointer)
     }
     private let place: Place
@@ -15,18 +15,18 @@ package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
         } else if text.isEmpty {
             return nil
         } else {
-            place = .name(text)
+            place = .name(text, JSONName(text))
         }
     }
 
     private init(place: Place) { self.place = place }
 
     /// The claim of this name, whatever characters are in it.
-    package static func claim(_ name: String) -> ClaimPath { ClaimPath(place: .name(name)) }
+    package static func claim(_ name: String) -> ClaimPath { ClaimPath(place: .name(name, JSONName(name))) }
 
     package func value(in claims: JSONObject) -> JSONValue? {
         switch place {
-        case .name(let name): claims[name]
+        case .name(let name, let key): claims.value(name, key)
         case .pointer(let pointer): claims[pointer]
         }
     }
@@ -46,14 +46,14 @@ package struct ClaimPath: Sendable, Hashable, CustomStringConvertible {
     /// The way down from the claims.
     package var names: [String] {
         switch place {
-        case .name(let name): [name]
+        case .name(let name, _): [name]
         case .pointer(let pointer): pointer.tokens
         }
     }
 
     package var description: String {
         switch place {
-        case .name(let name): name
+        case .name(let name, _): name
         case .pointer(let pointer): pointer.text
         }
     }

@@ -1,16 +1,35 @@
 /// A number as it was written. Nothing is converted before somebody asks, so neither 400 digits nor `1e999999` can trap.
 package struct JSONNumber: Sendable, CustomStringConvertible {
+    private enum Form: Sendable {
+        /// Written in at most 15 digits and nothing else, so that the text follows from the value. What time stamps look like.
+        case plain(Int64)
+        case text(String)
+    }
+
+    private let form: Form
+
     /// In the grammar of RFC 8259 section 6.
-    package let text: String
+    package var text: String {
+        switch form {
+        case .plain(let value): String(value)
+        case .text(let text): text
+        }
+    }
 
     /// `nil` where `text` is not a JSON number.
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard Self.end(of: bytes.span.bytes, from: 0) == bytes.count else { return nil }
-        self.text = text
+        self.init(checked: bytes.span.bytes, 0..<bytes.count)
     }
 
-    package init(_ value: some BinaryInteger) { text = String(value) }
+    package init(_ value: some BinaryInteger) {
+        if value >= 0, value < 1_000_000_000_000_000 {
+            form = .plain(Int64(value))
+        } else {
+            form = .text(String(value))
+        }
+    }
 
     /// `nil` for infinity and NaN, which JSON cannot say.
     package init?(_ value: Double) {
@@ -18,31 +37,44 @@ package struct JSONNumber: Sendable, CustomStringConvertible {
         self.init("\(value)")
     }
 
-    /// For the parser, which has checked the grammar.
-    init(checked text: String) { self.text = text }
+    /// For the parser, which has checked the grammar: no leading zeros, so that digits alone are the text of their value.
+    init(checked bytes: RawSpan, _ range: Range<Int>) {
+        if range.count <= 15 {
+            var value: Int64 = 0
+            var offset = range.lowerBound
+            while offset < range.upperBound {
+                let digit = bytes.unsafeLoad(fromByteOffset: offset, as: UInt8.self) &- 0x30
+                guard digit < 10 else { break }
+                value = value &* 10 &+ Int64(digit)
+                offset &+= 1
+            }
+            if offset == range.upperBound {
+                form = .plain(value)
+                return
+            }
+        }
+        form = .text(bytes.extracting(range).withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
+    }
 
     package var description: String { text }
 
     /// The value when it is an integer that fits, however it is written (`1000`, `1e3`, `1.0`); otherwise `nil`.
-    package var integer: Int64? { Decimal(text).integer }
+    package var integer: Int64? {
+        switch form {
+        case .plain(let value): value
+        case .text(let text): Decimal(text).integer
+        }
+    }
 
     /// The nearest value, `nil` when that is not finite. Too small becomes zero.
     package var double: Double? {
-        if let value = plainInteger { return Double(value) }
-        guard let value = Double(text), value.isFinite else { return nil }
-        return value
-    }
-
-    /// At most 15 digits and nothing else: exact in a `Double`, and what time stamps look like.
-    private var plainInteger: Int64? {
-        guard text.utf8.count <= 15 else { return nil }
-        var value: Int64 = 0
-        for byte in text.utf8 {
-            let digit = byte &- 0x30
-            guard digit < 10 else { return nil }
-            value = value &* 10 &+ Int64(digit)
+        switch form {
+        // Exact: fewer than 2^53.
+        case .plain(let value): return Double(value)
+        case .text(let text):
+            guard let value = Double(text), value.isFinite else { return nil }
+            return value
         }
-        return value
     }
 
     /// Where the number that starts at `start` ends; `nil` if none starts there.
@@ -78,7 +110,10 @@ package struct JSONNumber: Sendable, CustomStringConvertible {
 extension JSONNumber: Hashable {
     /// By value: `1`, `1.0` and `10e-1` are equal, and so are `0` and `-0`.
     package static func == (left: JSONNumber, right: JSONNumber) -> Bool {
-        left.text == right.text || Decimal(left.text) == Decimal(right.text)
+        switch (left.form, right.form) {
+        case (.plain(let left), .plain(let right)): left == right
+        default: left.text == right.text || Decimal(left.text) == Decimal(right.text)
+        }
     }
 
     package func hash(into hasher: inout Hasher) { Decimal(text).hash(into: &hasher) }

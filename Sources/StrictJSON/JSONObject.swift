@@ -1,11 +1,43 @@
+/// A name's length and its first seven bytes in one word: tells most names apart, and short ones for certain, without a look at the text.
+package struct JSONName: Sendable, Hashable {
+    private let word: UInt64
+
+    package init(_ name: String) {
+        var word: UInt64 = 0
+        for byte in name.utf8.prefix(7) { word = word << 8 | UInt64(byte) }
+        self.init(firstBytes: word, count: name.utf8.count)
+    }
+
+    /// - Parameter firstBytes: up to seven, the last one lowest.
+    @inline(__always)
+    init(firstBytes: UInt64, count: Int) { word = firstBytes << 8 | UInt64(min(count, 255)) }
+
+    /// Nothing of the name is missing here: equal keys are equal names.
+    @inline(__always)
+    var isWhole: Bool { word & 0xFF <= 7 }
+}
+
 /// One member of an object. Equal when the names have the same bytes and the values are equal.
 package struct JSONMember: Sendable, Equatable {
     package let name: String
     package let value: JSONValue
+    package let key: JSONName
 
     package init(name: String, value: JSONValue) {
+        self.init(name: name, key: JSONName(name), value: value)
+    }
+
+    /// For the parser, which has made the key of the bytes.
+    init(name: String, key: JSONName, value: JSONValue) {
         self.name = name
+        self.key = key
         self.value = value
+    }
+
+    /// Whether the name has exactly these bytes.
+    @inline(__always)
+    func isNamed(_ other: String, _ otherKey: JSONName) -> Bool {
+        key == otherKey && (key.isWhole || name.hasSameBytes(as: other))
     }
 
     package static func == (left: JSONMember, right: JSONMember) -> Bool {
@@ -32,14 +64,18 @@ package struct JSONObject: Sendable {
     package var isEmpty: Bool { members.isEmpty }
     package var count: Int { members.count }
 
+    /// The same as the subscript, for whoever has the key at hand.
+    @inline(__always)
+    func value(_ name: String, _ key: JSONName) -> JSONValue? {
+        for index in members.indices where members[index].isNamed(name, key) { return members[index].value }
+        return nil
+    }
+
     /// The value of the member whose name has exactly these bytes. Setting `nil` removes the member.
     ///
     /// - Complexity: O(members). A reader of many names goes through ``members`` once instead.
     package subscript(name: String) -> JSONValue? {
-        get {
-            for member in members where member.name.hasSameBytes(as: name) { return member.value }
-            return nil
-        }
+        get { value(name, JSONName(name)) }
         set {
             let index = members.firstIndex { $0.name.hasSameBytes(as: name) }
             switch (index, newValue) {
@@ -71,13 +107,13 @@ extension JSONObject: ExpressibleByDictionaryLiteral {
 }
 
 /// A name as a set element: hashed (seeded per process, so that collisions cannot be prepared) and compared by its bytes.
-struct NameKey: Hashable {
+package struct NameKey: Hashable, Sendable {
     private let name: String
-    init(_ name: String) { self.name = name }
+    package init(_ name: String) { self.name = name }
 
-    static func == (left: NameKey, right: NameKey) -> Bool { left.name.hasSameBytes(as: right.name) }
+    package static func == (left: NameKey, right: NameKey) -> Bool { left.name.hasSameBytes(as: right.name) }
 
-    func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         var name = name
         name.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }

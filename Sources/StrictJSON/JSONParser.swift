@@ -69,9 +69,6 @@ extension JSONValue {
 private struct JSONParser {
     private var position = 0
     private var depthLeft: Int
-    /// Of the members of all objects that are open, innermost last (see ``fingerprint(_:)``): one array for the whole text.
-    private var fingerprints: [UInt64] = []
-
     init(depthLeft: Int) { self.depthLeft = depthLeft }
 
     mutating func document(_ bytes: RawSpan) throws(JSONParseError) -> JSONValue {
@@ -106,7 +103,6 @@ private struct JSONParser {
         try descend()
         skipWhiteSpace(bytes)
         if try take(UInt8(ascii: "}"), bytes) { return ascend(.object(JSONObject())) }
-        let firstFingerprint = fingerprints.count
         var names = Set<NameKey>()
         var members: [JSONMember] = []
         members.reserveCapacity(8)
@@ -115,17 +111,17 @@ private struct JSONParser {
             guard try peek(bytes) == UInt8(ascii: "\"") else { throw JSONParseError(.syntax, at: position) }
             let text = try scanString(bytes)
             let name = try string(text, bytes)
-            guard isNew(name, fingerprint(text, name, bytes), since: firstFingerprint, members, &names) else {
+            let key = key(text, name, bytes)
+            guard isNew(name, key, members, &names) else {
                 throw JSONParseError(.duplicateName, at: text.start - 1)
             }
             skipWhiteSpace(bytes)
             guard try take(UInt8(ascii: ":"), bytes) else { throw JSONParseError(.syntax, at: position) }
             skipWhiteSpace(bytes)
-            members.append(JSONMember(name: name, value: try value(bytes)))
+            members.append(JSONMember(name: name, key: key, value: try value(bytes)))
             skipWhiteSpace(bytes)
         } while try take(UInt8(ascii: ","), bytes)
         guard try take(UInt8(ascii: "}"), bytes) else { throw JSONParseError(.syntax, at: position) }
-        fingerprints.removeLast(fingerprints.count - firstFingerprint)
         return ascend(.object(JSONObject(distinct: members)))
     }
 
@@ -155,29 +151,25 @@ private struct JSONParser {
     }
 
     /// Objects of up to 16 members are searched from end to end, larger ones get a set: linear work for any text.
-    private mutating func isNew(
-        _ name: String, _ fingerprint: UInt64, since first: Int, _ members: [JSONMember], _ names: inout Set<NameKey>
-    ) -> Bool {
+    private func isNew(_ name: String, _ key: JSONName, _ members: [JSONMember], _ names: inout Set<NameKey>) -> Bool {
         if members.count < 16 {
-            for index in first..<fingerprints.count where fingerprints[index] == fingerprint {
-                if members[index - first].name.hasSameBytes(as: name) { return false }
-            }
-            fingerprints.append(fingerprint)
+            for index in members.indices where members[index].isNamed(name, key) { return false }
             return true
         }
         if names.isEmpty { for member in members { names.insert(NameKey(member.name)) } }
         return names.insert(NameKey(name)).inserted
     }
 
-    /// The length and the first seven bytes: tells short names apart without looking at the strings.
-    private func fingerprint(_ text: ScannedString, _ name: String, _ bytes: RawSpan) -> UInt64 {
-        var value: UInt64 = 0
-        if text.hasEscapes {
-            for byte in name.utf8.prefix(7) { value = value << 8 | UInt64(byte) }
-            return value << 8 | UInt64(truncatingIfNeeded: name.utf8.count)
+    private func key(_ text: ScannedString, _ name: String, _ bytes: RawSpan) -> JSONName {
+        if text.hasEscapes { return JSONName(name) }
+        var word: UInt64 = 0
+        var offset = text.start
+        let end = min(text.end, text.start &+ 7)
+        while offset < end {
+            word = word &<< 8 | UInt64(bytes[offset])
+            offset &+= 1
         }
-        for offset in text.start..<min(text.end, text.start + 7) { value = value << 8 | UInt64(bytes[offset]) }
-        return value << 8 | UInt64(truncatingIfNeeded: text.end - text.start)
+        return JSONName(firstBytes: word, count: text.end - text.start)
     }
 
     // MARK: Scalars
@@ -194,9 +186,9 @@ private struct JSONParser {
 
     private mutating func number(_ bytes: RawSpan) throws(JSONParseError) -> JSONValue {
         guard let end = JSONNumber.end(of: bytes, from: position) else { throw JSONParseError(.invalidNumber, at: position) }
-        let text = bytes.extracting(position..<end).withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+        let number = JSONNumber(checked: bytes, position..<end)
         position = end
-        return .number(JSONNumber(checked: text))
+        return .number(number)
     }
 
     /// What lies between two quotation marks, still as written.
@@ -258,8 +250,14 @@ private struct JSONParser {
 
     private func string(_ text: ScannedString, _ bytes: RawSpan) throws(JSONParseError) -> String {
         if text.isASCII, !text.hasEscapes {
-            // Nothing to validate: three times as fast as the way below.
-            return bytes.extracting(text.start..<text.end).withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+            // Nothing to validate: three times as fast as the way below. Short ones live in the value itself, without memory of their own.
+            return bytes.extracting(text.start..<text.end).withUnsafeBytes { text in
+                guard text.count <= 15 else { return String(decoding: text, as: UTF8.self) }
+                return String(unsafeUninitializedCapacity: text.count) { buffer in
+                    UnsafeMutableRawBufferPointer(buffer).copyMemory(from: text)
+                    return text.count
+                }
+            }
         }
         let result = String(validating: try unescape(text, bytes), as: UTF8.self)
         guard let result else { throw JSONParseError(.invalidUTF8, at: text.start - 1) }

@@ -1,3 +1,5 @@
+import Primitives
+
 /// One JSON value (RFC 8259 section 3).
 package enum JSONValue: Sendable {
     case null
@@ -76,7 +78,7 @@ extension String {
         guard utf8.count == other.utf8.count else { return false }
         // Strings of Swift's own are contiguous: compared as memory, not through an iterator.
         let equal = utf8.withContiguousStorageIfAvailable { left in
-            other.utf8.withContiguousStorageIfAvailable { right in left.elementsEqual(right) }
+            other.utf8.withContiguousStorageIfAvailable { right in Bytes.equal(left, right) }
         }
         return (equal ?? nil) ?? utf8.elementsEqual(other.utf8)
     }

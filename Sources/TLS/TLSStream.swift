@@ -74,13 +74,6 @@ package final class TLSStream: StreamTransport {
 
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
     package var version: TLSVersion? { TLSVersion(number: SSL_version(ssl)) }
-    /// The protocol that ALPN chose, `http/1.1` or none.
-    package var negotiatesHTTP1: Bool {
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        SSL_get0_alpn_selected(ssl, &name, &length)
-        return UnsafeBufferPointer(start: name, count: Int(length)).elementsEqual("http/1.1".utf8)
-    }
     /// Bytes handed to the kernel so far, handshake included: tells whether anything of a request has gone out.
     package var sentBytes: UInt64 { SSL_get_wbio(ssl).map { BIO_number_written($0) } ?? 0 }
 

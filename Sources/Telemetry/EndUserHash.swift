@@ -24,6 +24,14 @@ package struct EndUserHash: Sendable {
         return Self(secret: Secret((0..<keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }))
     }
 
+    /// The first 16 bytes; none where the hash cannot be computed (memory).
+    package func digest(_ endUserID: String) -> ArraySlice<UInt8> {
+        key.authenticate(Array(endUserID.utf8)).prefix(Self.hashBytes)
+    }
+
+    /// Tells whether two processes hash alike, and nothing else.
+    package var fingerprint: String { Hex.encode(key.authenticate(Array("end-user hash".utf8)).prefix(8)) }
+
     /// 32 lower-case hexadecimal digits.
     package func hash(_ endUserID: String) -> String {
         Hex.encode(key.authenticate(Array(endUserID.utf8)).prefix(Self.hashBytes))

@@ -3,13 +3,32 @@ import Synchronization
 
 /// Where finished lines go. Called from any thread; must not block.
 package protocol LogOutput: Sendable {
-    /// - Parameter line: one line with its line feed.
-    func append(_ line: [UInt8])
+    /// - Parameters:
+    ///   - line: one line with its line feed.
+    ///   - type: of the record; lost ones of type `audit` are counted by themselves, too.
+    /// - Returns: whether it was taken.
+    @discardableResult
+    func append(_ line: [UInt8], type: LogType) -> Bool
+
+    /// A line given now would most likely be lost.
+    var isBlocked: Bool { get }
+
+    /// Lines of type `audit` that were lost.
+    var droppedAuditCount: Int { get }
+}
+
+extension LogOutput {
+    package var isBlocked: Bool { false }
+    package var droppedAuditCount: Int { 0 }
+
+    /// A line of type `log`.
+    @discardableResult
+    package func append(_ line: [UInt8]) -> Bool { append(line, type: .log) }
 }
 
 /// The log of the process. Any thread; one value for everybody.
 package final class Log: Sendable {
-    private let output: any LogOutput
+    package let output: any LogOutput
     private let time: any TimeSource
     private let limiter = LineLimiter()
     private let minimum: Atomic<UInt8>
@@ -53,7 +72,7 @@ package final class Log: Sendable {
         let line = LogLine(
             format: printsText.load(ordering: .relaxed) ? .text : .json, time: time.wall(), level: level, type: type,
             message: message, fields: fields(), leftOut: leftOut)
-        output.append(line.bytes)
+        output.append(line.bytes, type: type)
     }
 }
 
@@ -63,7 +82,10 @@ package final class LogMemory: LogOutput {
 
     package init() {}
 
-    package func append(_ line: [UInt8]) { bytes.withLock { $0 += line } }
+    package func append(_ line: [UInt8], type: LogType) -> Bool {
+        bytes.withLock { $0 += line }
+        return true
+    }
 
     /// All lines so far, as text.
     package var text: String { String(decoding: bytes.withLock { $0 }, as: UTF8.self) }
@@ -75,5 +97,5 @@ package final class LogMemory: LogOutput {
 /// Throws every line away.
 package struct LogNowhere: LogOutput {
     package init() {}
-    package func append(_ line: [UInt8]) {}
+    package func append(_ line: [UInt8], type: LogType) -> Bool { true }
 }

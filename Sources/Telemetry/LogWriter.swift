@@ -5,8 +5,8 @@ import Primitives
 package protocol LogSink: Sendable {
     /// Writes whole lines.
     ///
-    /// - Returns: false when they could not be written; they are counted as dropped.
-    func write(_ lines: UnsafeRawBufferPointer) -> Bool
+    /// - Returns: how many of the octets are done with. The lines in the rest could not be written.
+    func write(_ lines: UnsafeRawBufferPointer) -> Int
 }
 
 /// A bounded queue of lines and the one thread that writes them.
@@ -21,6 +21,8 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         package var lineCount = 16_384
         /// Octets that wait at once. The same amount may be on its way to the sink.
         package var bytes = 4 << 20
+        /// What the sink did not take is tried again after this, and meanwhile further lines wait; `nil`: it is dropped.
+        package var retryInterval: Duration?
         package init() {}
     }
 
@@ -49,6 +51,11 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
     private var acceptedLines = 0
     private var finishedLines = 0
     private var dropped = 0
+    /// Of the lines in `queue`, and of those dropped, those of type `audit`.
+    private var queuedAuditLines = 0
+    private var droppedAudit = 0
+    /// The sink did not take all of what it was given last.
+    private var sinkFails = false
 
     private init(sink: any LogSink, limits: Limits) {
         self.sink = sink
@@ -69,46 +76,34 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Starts the thread, named `log`, with every signal blocked: signals belong to others.
-    package static func start(sink: any LogSink, limits: Limits = Limits()) throws(StartError) -> LogWriter {
+    /// Starts the thread.
+    package static func start(
+        sink: any LogSink, limits: Limits = Limits(), threadName: StaticString = "log"
+    ) throws(StartError) -> LogWriter {
         let writer = LogWriter(sink: sink, limits: limits)
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(writer)
-        let result = pthread_create(
-            &thread, nil,
-            { context in
-                guard let context else { return nil }
-                nameThread()
-                Unmanaged<LogWriter>.fromOpaque(context).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
-        guard result == 0 else {
-            context.release()
-            throw .thread(errno: result)
-        }
-        pthread_detach(thread)
+        let result = NamedThread.start(threadName) { writer.run() }
+        guard result == 0 else { throw .thread(errno: result) }
         return writer
     }
 
-    package func append(_ line: [UInt8]) {
+    @discardableResult
+    package func append(_ line: [UInt8], type: LogType) -> Bool {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         guard state == .running, queuedLines < limits.lineCount, queue.count + line.count <= limits.bytes else {
             dropped += 1
-            return
+            if type == .audit { droppedAudit += 1 }
+            return false
         }
         queue += line
         queuedLines += 1
         acceptedLines += 1
+        if type == .audit { queuedAuditLines += 1 }
         if isIdle {
             isIdle = false
             pthread_cond_signal(work)
         }
+        return true
     }
 
     /// Lines lost so far: the queue was full or closed, or the sink failed.
@@ -116,6 +111,20 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return dropped
+    }
+
+    /// Those of type `audit` among them. Where lines of other types were in the same write that failed, at most so many.
+    package var droppedAuditCount: Int {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return droppedAudit
+    }
+
+    /// A line given now would be dropped, or the last ones could not be written.
+    package var isBlocked: Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return sinkFails || state != .running || queuedLines >= limits.lineCount || queue.count >= limits.bytes
     }
 
     /// Waits until every line accepted so far has gone to the sink. Blocks: never on a loop.
@@ -166,19 +175,42 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
             if queue.isEmpty { break }
             swap(&batch, &queue)
             let lineCount = queuedLines
+            let auditLines = queuedAuditLines
             queuedLines = 0
-            pthread_mutex_unlock(mutex)
-            let isWritten = batch.withUnsafeBytes { sink.write($0) }
+            queuedAuditLines = 0
+            let lost = write(batch)
             batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBytes)
-            pthread_mutex_lock(mutex)
             finishedLines += lineCount
-            if !isWritten { dropped += lineCount }
+            dropped += lost
+            droppedAudit += min(lost, auditLines)
             if waiters > 0 { pthread_cond_broadcast(progress) }
             gather()
         }
         state = .closed
         pthread_cond_broadcast(progress)
         pthread_mutex_unlock(mutex)
+    }
+
+    /// Gives the lines to the sink, again and again where they are to be kept. Called and returns with `mutex` locked.
+    ///
+    /// - Returns: how many lines are lost.
+    private func write(_ batch: [UInt8]) -> Int {
+        var done = 0
+        while true {
+            pthread_mutex_unlock(mutex)
+            done += batch.withUnsafeBytes { sink.write(UnsafeRawBufferPointer(rebasing: $0[done...])) }
+            pthread_mutex_lock(mutex)
+            sinkFails = done < batch.count
+            guard sinkFails else { return 0 }
+            // Whoever closes waits for one more attempt, not for the sink to recover.
+            guard let interval = limits.retryInterval, state == .running else { break }
+            var deadline = Self.deadline(interval)
+            let waitersBefore = waiters
+            while state == .running && waiters <= waitersBefore {
+                if pthread_cond_timedwait(work, mutex, &deadline) == ETIMEDOUT { break }
+            }
+        }
+        return batch[done...].count { $0 == ASCII.lineFeed }
     }
 
     /// Called and returns with `mutex` locked. Somebody who waits ends it early.
@@ -208,39 +240,5 @@ package final class LogWriter: LogOutput, @unchecked Sendable {
         return timespec(
             tv_sec: now.tv_sec + Int(limit.wholeNanoseconds / 1_000_000_000) + nanoseconds / 1_000_000_000,
             tv_nsec: nanoseconds % 1_000_000_000)
-    }
-}
-
-/// `pthread_setname_np` is not visible to Swift; this file is what it writes to. Without `/proc` the thread has no name of its own.
-private func nameThread() {
-    guard let file = fopen("/proc/thread-self/comm", "we") else { return }
-    fputs("log", file)
-    fclose(file)
-}
-
-/// Standard output, or another descriptor that stays open as long as the process.
-package struct StandardOutput: LogSink {
-    private let descriptor: Int32
-
-    package init(descriptor: Int32 = STDOUT_FILENO) { self.descriptor = descriptor }
-
-    /// For the default of `log.format`: people read text, machines read JSON.
-    package var isTerminal: Bool { isatty(descriptor) == 1 }
-
-    package func write(_ lines: UnsafeRawBufferPointer) -> Bool {
-        var rest = lines
-        while let base = rest.baseAddress, !rest.isEmpty {
-            let count = Glibc.write(descriptor, base, rest.count)
-            if count > 0 {
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-            } else if count < 0 && errno == EAGAIN {
-                // Somebody else who holds the same pipe may have made it non-blocking.
-                var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                poll(&request, 1, -1)
-            } else if count == 0 || errno != EINTR {
-                return false
-            }
-        }
-        return true
     }
 }

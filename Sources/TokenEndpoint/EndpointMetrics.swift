@@ -82,6 +82,7 @@ final class EndpointMetrics: Sendable {
         metrics.counters("connections_refused_total", help: "Connections closed for want of room.", labels: ["reason"]) {
             [
                 (["max_connections"], Double(counters.refusedForMaxConnections.load())),
+                (["max_connections_per_address"], Double(counters.refusedForAddress.load())),
                 (["descriptors"], Double(counters.refusedForDescriptors.load())),
                 (["longest_waiting"], Double(counters.closedForRoom.load())),
             ]

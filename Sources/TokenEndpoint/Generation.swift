@@ -18,7 +18,7 @@ final class Generation: Sendable {
         self.config = config
         self.january = january
         self.verifiers = verifiers
-        routes = Routes(tokenPaths: config.tokenPaths)
+        routes = Routes(tokenPaths: config.tokenPaths, hasSignOut: config.selfService.isOn)
         terms = config.policy.table.map { $0.map { MintTerms(scopes: $0.scopes, ttlSeconds: $0.ttlSeconds) } }
     }
 

@@ -12,7 +12,6 @@ final class LoopGeneration {
     let shared: Generation
     let sessions: LoopSessionVerifier
     let january: JanuaryClient
-    var config: RootConfig { shared.config }
 
     init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient) {
         self.shared = shared
@@ -44,7 +43,7 @@ final class LoopEndpoint: RequestHandler {
     func admit(_ exchange: ServerExchange) -> Admission {
         let route = generation.shared.routes.route(of: exchange.head.target)
         switch generation.shared.routes.decide(exchange.head, route) {
-        case .mint, .health: return .read(keepContent: false)
+        case .mint, .signOut, .health: return .read(keepContent: false)
         case .options(let allow):
             let id = responder.makeRequestID()
             record(exchange, route, status: 204, nil, id)
@@ -58,13 +57,15 @@ final class LoopEndpoint: RequestHandler {
 
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
-        if generation.shared.routes.route(of: exchange.head.target) == .health {
+        // `admit` has let through nothing else: mints, which are a POST, and the health route.
+        if exchange.head.method == .get || exchange.head.method == .head {
             let isDraining = shared.lifecycle.isDraining
             let status = isDraining ? 503 : 200
             exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
             return record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
         }
-        MintHandler(exchange, requestID: id, loop: self, generation: generation).start()
+        let steps = exchange.head.method == .delete ? MintHandler.signOutSteps : MintHandler.mintSteps
+        MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
@@ -74,7 +75,7 @@ final class LoopEndpoint: RequestHandler {
         shared.recorder.record(
             RequestOutcome(
                 route: .other, method: .other, status: problem.code.status, code: problem.code, reason: problem.reason,
-                requestID: id, duration: nil, isExpected: true), as: generation.config.log)
+                requestID: id, duration: nil, isExpected: true), as: generation.shared.config.log)
         return responder.problem(problem, id: id)
     }
 
@@ -90,15 +91,15 @@ final class LoopEndpoint: RequestHandler {
             route: route, method: RequestMethod(exchange.head.method), status: status, code: problem?.code, requestID: id,
             duration: loop.time.monotonic() - exchange.headCompletedAt)
         outcome.reason = problem?.reason ?? ""
-        outcome.clientRequestID = clientRequestID(exchange, generation.config)
+        outcome.clientRequestID = clientRequestID(exchange, generation.shared)
         // Load balancers ask on while we drain: no line for each.
         outcome.isExpected = route == .health
-        shared.recorder.record(outcome, as: generation.config.log)
+        shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 
     /// The request ID of a trusted proxy, if it is one that may go into a log.
-    func clientRequestID(_ exchange: ServerExchange, _ config: RootConfig) -> String? {
-        guard !config.trustedProxies.isEmpty, config.trustedProxies.contains(exchange.peer),
+    func clientRequestID(_ exchange: ServerExchange, _ generation: Generation) -> String? {
+        guard !generation.config.trustedProxies.isEmpty, generation.config.trustedProxies.contains(exchange.peer),
             exchange.head.fields.count(of: .xRequestID) == 1, let value = exchange.head.fields.first(.xRequestID),
             (1...128).contains(value.count),
             value.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || "._-".utf8.contains($0) })

@@ -7,6 +7,7 @@ import January
 import Policy
 import Primitives
 import RateLimiting
+import Revocations
 import Sessions
 
 /// One mint: the order, written once. Each step is named and may wait for the network; while it waits, the loop serves others.
@@ -14,7 +15,7 @@ import Sessions
 /// Belongs to the loop of its connection. It lives as long as whatever it waits for holds its continuation.
 final class MintHandler {
     /// What a step came to.
-    private enum Progress {
+    enum Progress {
         case next
         /// `advance()` is called again when the answer is there; the step runs again and finds it.
         case wait
@@ -22,28 +23,35 @@ final class MintHandler {
         case finished
     }
 
-    private struct Step: Sendable {
+    struct Step: Sendable {
         let name: StaticString
         let run: @Sendable (MintHandler) -> Progress
     }
 
-    private static let steps: [Step] = [
+    /// What everybody has to pass who comes with a session.
+    static let opening: [Step] = [
         Step(name: "drain") { $0.refuseWhatCannotBeAnswered() },
         Step(name: "address_limit") { $0.chargeAddress() },
         Step(name: "session") { $0.verifySession() },
         Step(name: "person") { $0.checkPerson() },
         Step(name: "end_user") { $0.mapEndUser() },
-        Step(name: "policy") { $0.decideTerms() },
-        Step(name: "limits") { $0.chargeLimits() },
-        Step(name: "admission") { $0.enterInFlight() },
-        Step(name: "mint") { $0.mint() },
-        Step(name: "delivery") { $0.deliver() },
     ]
 
-    private let exchange: ServerExchange
-    private let loop: LoopEndpoint
-    private let generation: LoopGeneration
-    private let requestID: RequestID
+    static let mintSteps: [Step] =
+        opening + [
+            Step(name: "policy") { $0.decideTerms() },
+            Step(name: "limits") { $0.chargeLimits() },
+            Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
+            Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "mint") { $0.mint() },
+            Step(name: "delivery") { $0.deliver() },
+        ]
+
+    let exchange: ServerExchange
+    let loop: LoopEndpoint
+    let generation: LoopGeneration
+    let requestID: RequestID
+    private let steps: [Step]
     private let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
@@ -57,25 +65,32 @@ final class MintHandler {
     private var isOverLimit = false
     private var credential: SessionCredential?
     private var verdict: SessionVerdict?
-    private var session: VerifiedSession?
-    private var endUserID: EndUserID?
+    private(set) var session: VerifiedSession?
+    private(set) var endUserID: EndUserID?
     private var terms: MintTerms?
     private var inFlight: MintsInFlight.Entry?
     private var answer: MintOutcome?
+    // Of a sign-out.
+    var blockAnswer: Result<EndUserStatus, RevocationError>?
+    var signOutAnswer: Result<RevocationStatus, RevocationError>?
 
-    init(_ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration) {
+    init(
+        _ exchange: ServerExchange, requestID: RequestID, loop: LoopEndpoint, generation: LoopGeneration,
+        steps: [Step] = MintHandler.mintSteps
+    ) {
         self.exchange = exchange
         self.requestID = requestID
         self.loop = loop
         self.generation = generation
-        deadline = exchange.headCompletedAt + generation.config.january.budget
+        self.steps = steps
+        deadline = exchange.headCompletedAt + generation.shared.config.january.budget
     }
 
     func start() { advance() }
 
     private func advance() {
-        while step < Self.steps.count {
-            switch Self.steps[step].run(self) {
+        while step < steps.count {
+            switch steps[step].run(self) {
             case .next: step += 1
             case .wait: return
             case .refused(let problem): return refuse(problem)
@@ -93,8 +108,8 @@ final class MintHandler {
 
     private func chargeAddress() -> Progress {
         if let address, decision != nil { return charge(Charges(address)) }
-        let client = loop.clientAddress(exchange, generation.config)
-        guard let rule = generation.config.rateLimits.perAddress, !client.isExempt else { return .next }
+        let client = loop.clientAddress(exchange, generation.shared.config)
+        guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
         let keys = loop.shared.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
         address = charge
@@ -110,12 +125,12 @@ final class MintHandler {
                 return refuseSession(error)
             }
             self.credential = credential
-            var isAnsweredAtOnce = true
-            generation.sessions.verify(credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt) { verdict in
+            verdict = generation.sessions.verify(
+                credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt
+            ) { verdict in
                 self.verdict = verdict
-                if !isAnsweredAtOnce { self.resume() }
+                self.resume()
             }
-            isAnsweredAtOnce = false
         }
         switch verdict {
         case nil:
@@ -148,7 +163,7 @@ final class MintHandler {
     private func mapEndUser() -> Progress {
         guard let session else { return .refused(Problem(.internalError)) }
         do throws(EndUserError) {
-            let endUserID = try generation.config.endUsers.map(
+            let endUserID = try generation.shared.config.endUsers.map(
                 claims: session.claims, subject: session.subject, namespace: session.namespace, prefix: session.endUserPrefix,
                 presetClaim: session.endUserClaim)
             self.endUserID = endUserID
@@ -161,7 +176,7 @@ final class MintHandler {
 
     /// Every sample client sends the ID it believes in. It is never read for meaning; one that differs is a mistake somebody makes.
     private func countMismatch(_ endUserID: EndUserID) {
-        guard generation.config.endUsers.transform == .none else { return }
+        guard generation.shared.config.endUsers.transform == .none else { return }
         for name in [FieldName.januaryEndUserID, .xEndUserID] {
             guard let sent = exchange.head.fields.first(name) else { continue }
             if !sent.elementsEqual(endUserID.text.utf8) { return loop.shared.metrics.userHeaderMismatch.add() }
@@ -169,18 +184,23 @@ final class MintHandler {
     }
 
     private func decideTerms() -> Progress {
-        guard let session, let grant = generation.config.policy.decide(session.claims) else {
+        guard let session, let grant = generation.shared.config.policy.decide(session.claims) else {
             return .refused(Problem(.noFeatures))
         }
         terms = generation.shared.terms(of: grant)
         return .next
     }
 
+    private func refuseWhatCannotBeRecorded() -> Progress {
+        guard loop.shared.audit.refusesMints else { return .next }
+        return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
+    }
+
     private func chargeLimits() -> Progress {
         if decision != nil { return charge(Charges()) }
         if isOverLimit { return .next }
         guard let session, let endUserID else { return .refused(Problem(.internalError)) }
-        let limits = generation.config.rateLimits
+        let limits = generation.shared.config.rateLimits
         let keys = loop.shared.limitKeys
         var charges = Charges()
         if let rule = limits.perSession {
@@ -206,11 +226,11 @@ final class MintHandler {
         }
         guard let decision else { return .wait }
         self.decision = nil
-        guard case .limited(let name, let wait) = decision, let rule = generation.config.rateLimits.rule(of: name) else {
+        guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
             return .next
         }
         loop.shared.limitMetrics.countLimited(by: name)
-        if generation.config.rateLimits.mode == .shadow {
+        if generation.shared.config.rateLimits.mode == .shadow {
             isOverLimit = true
             return .next
         }
@@ -255,7 +275,8 @@ final class MintHandler {
     private func deliver() -> Progress {
         guard let answer, case .success(let delivery) = answer.result else { return .refused(Problem(.internalError)) }
         let body =
-            generation.config.january.insertsExpiresInAlias ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
+            generation.shared.config.january.insertsExpiresInAlias
+            ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
         // Written to nobody it is gone: January can revoke only all of a user's tokens, so it is left to run out.
         let isGone = exchange.clientIsGone
         let isDelivered = exchange.respond(
@@ -267,17 +288,17 @@ final class MintHandler {
 
     // MARK: Waiting and ending
 
-    private func resume() {
+    func resume() {
         if let budgetTimer { loop.loop.cancel(budgetTimer) }
         budgetTimer = nil
-        guard step < Self.steps.count else { return }
+        guard step < steps.count else { return }
         advance()
     }
 
     /// A wait with a bound of its own elsewhere still ends with the budget.
     private func waitWithinBudget() {
         let timer = LoopTimer { [weak self] in
-            guard let self, self.step < Self.steps.count else { return }
+            guard let self, self.step < steps.count else { return }
             self.refuse(Problem(.sessionBackendUnavailable, reason: "budget", retryAfter: 1))
         }
         budgetTimer = timer
@@ -292,20 +313,21 @@ final class MintHandler {
         finish(status: problem.code.status, problem: problem, isUndelivered: false)
     }
 
-    private func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
-        step = Self.steps.count
+    func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
+        step = steps.count
         if let inFlight { loop.shared.mintsInFlight.leave(inFlight) }
         inFlight = nil
         var outcome = RequestOutcome(
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)
         outcome.reason = problem?.reason ?? ""
-        outcome.clientRequestID = loop.clientRequestID(exchange, generation.config)
+        outcome.clientRequestID = loop.clientRequestID(exchange, generation.shared)
         outcome.januaryRequestID = answer?.requestID
         outcome.verifier = session?.verifierName
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
-        loop.shared.recorder.record(outcome, as: generation.config.log)
+        if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
+        loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

@@ -23,6 +23,8 @@ struct RequestOutcome {
     var isForTheOperator = false
     /// The response could not be given to the client.
     var isUndelivered = false
+    /// What January was asked for; `nil`: it was not asked.
+    var mint: AuditedMint?
     /// Nothing for an error log although its status is 500 or more: a probe during the drain, a scanner that speaks another protocol.
     var isExpected = false
 
@@ -96,13 +98,15 @@ struct RequestLabels: MetricLabels {
 /// Turns outcomes into metrics and log lines. Shared by all loops.
 final class OutcomeRecorder: Sendable {
     private let log: Log
+    private let audit: AuditLog
     private let requests: LabeledCounter<RequestLabels>
     private let duration: Histogram
     private let undelivered: Counter
     private let hash: EndUserHash
 
-    init(log: Log, metrics: Metrics, hash: EndUserHash) {
+    init(log: Log, audit: AuditLog, metrics: Metrics, hash: EndUserHash) {
         self.log = log
+        self.audit = audit
         self.hash = hash
         requests = metrics.counters("requests_total", help: "Requests answered on the public listener.", by: RequestLabels.self)
         duration = metrics.histogram(
@@ -115,6 +119,7 @@ final class OutcomeRecorder: Sendable {
         requests.add(RequestLabels(route: outcome.route, method: outcome.method, status: outcome.status, code: outcome.code))
         if let took = outcome.duration { duration.observe(took) }
         if outcome.isUndelivered && outcome.status == 201 { undelivered.add() }
+        audit.record(outcome)
         guard isLogged(outcome, config.requests) else { return }
         let level: LogLevel =
             outcome.isExpected ? .info : outcome.status >= 500 ? .error : outcome.isForTheOperator ? .warning : .info

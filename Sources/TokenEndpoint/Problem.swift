@@ -19,10 +19,16 @@ struct Problem: Sendable, Equatable {
     var limit: LimitNotice?
     /// Bounded, for the log and metrics: finer than the code.
     var reason: String
+    /// Instead of the code's own message.
+    var detail: StaticString?
+    /// Management API: the member or parameter that is wrong.
+    var member: String?
 
     enum Challenge: Sendable, Equatable {
         case noSession
         case invalidToken(String)
+        /// `wasSent`: a token, and it was a wrong one. `takesBasic`: as a password, too.
+        case management(wasSent: Bool, takesBasic: Bool)
     }
 
     init(_ code: ProblemCode, reason: String = "", retryAfter: Int? = nil) {
@@ -33,8 +39,8 @@ struct Problem: Sendable, Equatable {
 
     static func == (left: Self, right: Self) -> Bool {
         left.code == right.code && left.retryAfter == right.retryAfter && left.challenge == right.challenge
-            && left.reason == right.reason && left.limit == right.limit
-            && left.allow?.description == right.allow?.description
+            && left.reason == right.reason && left.limit == right.limit && left.member == right.member
+            && left.detail?.description == right.detail?.description && left.allow?.description == right.allow?.description
     }
 
     static func methodNotAllowed(allow: StaticString) -> Problem {
@@ -106,6 +112,7 @@ struct Problem: Sendable, Equatable {
 
     /// For the app's developer: what to do.
     var message: StaticString {
+        if let detail { return detail }
         guard code == .invalidSession else { return code.message }
         return switch reason {
         case "no_session": "No session was sent. Sign in and send the session as Authorization: Bearer."
@@ -129,4 +136,23 @@ struct Problem: Sendable, Equatable {
         default: code.status >= 500
         }
     }
+}
+
+/// What the app sees of one refusal, for `explain`.
+package struct SeenByApp: Sendable, Equatable, CustomStringConvertible {
+    package let status: Int
+    package let code: String
+
+    package init(_ refusal: SessionRefusal) { self.init(Problem(refusal)) }
+    package init(_ unavailable: SessionUnavailable) { self.init(Problem(unavailable)) }
+    package init(_ error: EndUserError) { self.init(Problem(error)) }
+    package static let notAPerson = SeenByApp(Problem(.noEndUser))
+    package static let noFeatures = SeenByApp(Problem(.noFeatures))
+
+    private init(_ problem: Problem) {
+        status = problem.code.status
+        code = problem.code.rawValue
+    }
+
+    package var description: String { "\(status) \(code)" }
 }

@@ -30,6 +30,10 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case draining
     case januaryTimeout = "january_timeout"
     case managementUnauthorized = "management_unauthorized"
+    case managementDisabled = "management_disabled"
+    case unsupportedMediaType = "unsupported_media_type"
+    case rateLimited = "rate_limited"
+    case stateUnavailable = "state_unavailable"
     /// The client had hung up, or at least finished sending, before anything was sent to January. Hardly ever read by anybody.
     case clientGone = "client_gone"
 
@@ -38,13 +42,14 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .badRequest: 400
         case .invalidSession, .managementUnauthorized: 401
         case .accessRevoked, .noEndUser, .noFeatures, .invalidEndUserID, .januaryForbidden, .januaryQuotaExhausted,
-            .januaryRejectedRequest:
+            .januaryRejectedRequest, .managementDisabled:
             403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .contentTooLarge: 413
         case .uriTooLong: 414
+        case .unsupportedMediaType: 415
         case .expectationFailed: 417
         case .headerFieldsTooLarge: 431
         case .rateLimited: 429
@@ -52,7 +57,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .internalError: 500
         case .notImplemented: 501
         case .januaryKeyRejected, .januaryInvalidResponse, .januaryUnreachable: 502
-        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining: 503
+        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining, .stateUnavailable: 503
         case .januaryTimeout: 504
         case .httpVersionNotSupported: 505
         }
@@ -97,6 +102,11 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .draining: "This server is shutting down. Try again."
         case .januaryTimeout: "January did not answer in time. Try again."
         case .managementUnauthorized: "Send a management token as Authorization: Bearer."
+        case .managementDisabled: "There is no management token, so this is switched off. Operators: see management.token_files."
+        case .unsupportedMediaType: "Send JSON, with Content-Type: application/json."
+        case .rateLimited: "Too many requests. Try again after Retry-After."
+        case .stateUnavailable:
+            "The state cannot be read or written, so nothing was done or promised. Try again after Retry-After."
         case .clientGone: "The connection was closed for sending before January was asked, so nothing was minted. Keep it open."
         }
     }

@@ -2,6 +2,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import StrictJSON
 
 /// Makes the responses of one loop: the fields that every response carries, and error bodies.
 struct Responder {
@@ -9,10 +10,8 @@ struct Responder {
 
     /// `X-Request-Id`: 128 random bits as 32 hex digits.
     mutating func makeRequestID() -> RequestID {
-        var digits: [UInt8] = []
-        digits.reserveCapacity(32)
-        random.appendHex(byteCount: 16, to: &digits)
-        return RequestID(digits: digits)
+        let (high, low) = random.next128()
+        return RequestID(high: high, low: low)
     }
 
     /// On every response, errors included.
@@ -22,24 +21,29 @@ struct Responder {
     private static let lineEnd = Array("\r\n".utf8)
     private static let januaryRequestID = Array("January-Request-Id: ".utf8)
 
+    private static func begin(_ id: RequestID, _ next: [UInt8]) -> [UInt8] {
+        var fields: [UInt8] = []
+        fields.reserveCapacity(256)
+        fields.append(contentsOf: common)
+        id.append(to: &fields)
+        fields.append(contentsOf: next)
+        return fields
+    }
+
     /// A body that is JSON of our own.
     func json(status: Int, _ content: [UInt8], id: RequestID) -> ServerResponse {
-        ServerResponse(status: status, fields: Self.common + id.digits + Self.json, content: content)
+        ServerResponse(status: status, fields: Self.begin(id, Self.json), content: content)
     }
 
     func content(status: Int, type: StaticString, _ content: [UInt8], id: RequestID) -> ServerResponse {
-        var fields = Self.common + id.digits + Self.lineEnd
+        var fields = Self.begin(id, Self.lineEnd)
         HeadEncoder.field(.contentType, literal: type, to: &fields)
         return ServerResponse(status: status, fields: fields, content: content)
     }
 
     /// January's 201 as it came, with its own `Content-Type`.
     func minted(_ body: [UInt8], contentType: [UInt8], januaryRequestID: String?, id: RequestID) -> ServerResponse {
-        var fields: [UInt8] = []
-        fields.reserveCapacity(256)
-        fields += Self.common
-        fields += id.digits
-        fields += Self.contentType
+        var fields = Self.begin(id, Self.contentType)
         fields += contentType
         fields += Self.lineEnd
         Self.append(januaryRequestID: januaryRequestID, to: &fields)
@@ -48,13 +52,13 @@ struct Responder {
 
     /// 204 to OPTIONS.
     func options(allow: StaticString, id: RequestID) -> ServerResponse {
-        var fields = Self.common + id.digits + Self.lineEnd
+        var fields = Self.begin(id, Self.lineEnd)
         HeadEncoder.field(.allow, literal: allow, to: &fields)
         return ServerResponse(status: 204, fields: fields)
     }
 
     func problem(_ problem: Problem, januaryRequestID: String? = nil, id: RequestID) -> ServerResponse {
-        var fields = Self.common + id.digits + Self.json
+        var fields = Self.begin(id, Self.json)
         if let seconds = problem.retryAfter {
             fields += Array("Retry-After: ".utf8)
             fields.appendDecimal(seconds)
@@ -73,10 +77,28 @@ struct Responder {
             } catch {
                 HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january", error="invalid_token""#, to: &fields)
             }
+        case .management(let wasSent, let takesBasic):
+            if wasSent {
+                HeadEncoder.field(
+                    .wwwAuthenticate, literal: #"Bearer realm="january-management", error="invalid_token""#, to: &fields)
+            } else {
+                HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january-management""#, to: &fields)
+            }
+            if takesBasic {
+                HeadEncoder.field(.wwwAuthenticate, literal: #"Basic realm="january-management""#, to: &fields)
+            }
         }
         Self.append(januaryRequestID: januaryRequestID, to: &fields)
         return ServerResponse(
-            status: problem.code.status, fields: fields, content: Self.body(problem.code, problem.message, id: id))
+            status: problem.code.status, fields: fields,
+            content: Self.body(problem.code, problem.message, member: problem.member, id: id))
+    }
+
+    /// One more field. A value that would not fit into one is left out.
+    static func append(_ name: FieldName, _ value: String, to response: inout ServerResponse) {
+        do throws(FieldError) {
+            try HeadEncoder.field(name, value, to: &response.fields)
+        } catch {}
     }
 
     private static func append(januaryRequestID: String?, to fields: inout [UInt8]) {
@@ -88,7 +110,7 @@ struct Responder {
     }
 
     /// `{"code": "...", "message": "...", "request_id": "..."}`, the shape of January's own errors.
-    private static func body(_ code: ProblemCode, _ message: StaticString, id: RequestID) -> [UInt8] {
+    private static func body(_ code: ProblemCode, _ message: StaticString, member: String?, id: RequestID) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(320)
         body += Array(#"{"code":""#.utf8)
@@ -96,14 +118,39 @@ struct Responder {
         body += Array(#"","message":""#.utf8)
         message.withUTF8Buffer { body.append(contentsOf: $0) }
         body += Array(#"","request_id":""#.utf8)
-        body += id.digits
-        body += Array(#""}"#.utf8)
+        id.append(to: &body)
+        body.append(UInt8(ascii: "\""))
+        if let member {
+            body += Array(#","member":"#.utf8)
+            JSONValue.append(member, to: &body)
+        }
+        body.append(UInt8(ascii: "}"))
         return body
     }
 }
 
-/// Ours, on every response and in every line about the request.
+/// Ours, on every response and in every line about the request: 32 lower-case hexadecimal digits, kept as their bits.
 struct RequestID: Sendable, Equatable {
-    let digits: [UInt8]
-    var text: String { String(decoding: digits, as: UTF8.self) }
+    let high: UInt64
+    let low: UInt64
+
+    var text: String {
+        var digits: [UInt8] = []
+        append(to: &digits)
+        return String(decoding: digits, as: UTF8.self)
+    }
+
+    func append(to output: inout [UInt8]) {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { digits in
+            for index in 0..<16 {
+                let shift = UInt64(4 * (15 - index))
+                digits[index] = Self.digit(high >> shift & 15)
+                digits[16 + index] = Self.digit(low >> shift & 15)
+            }
+            output.append(contentsOf: digits)
+        }
+    }
+
+    @inline(__always)
+    private static func digit(_ value: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: value < 10 ? 0x30 + value : 0x57 + value) }
 }

@@ -7,6 +7,7 @@ import Policy
 import Primitives
 import RateLimiting
 import Sessions
+import StrictJSON
 import TLS
 import Telemetry
 
@@ -26,6 +27,8 @@ package struct RootConfig: Sendable {
     package var drain: DrainConfig
     package var state: StateConfig
     package var log: LogConfig
+    package var audit: AuditConfig
+    package var selfService: SelfServiceConfig
 
     /// Reads everything.
     /// - Returns: `nil` where there are problems; the reader has all of them.
@@ -46,28 +49,33 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root)
+        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
+        let audit = AuditConfig.read(root.section("audit"))
+        let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
         let rateLimits = RateLimits.read(root.section("rate_limits"))
         checkCertificates(root, january, sessions)
-        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http"] { root.section(name).finish() }
+        for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
+            root.section(name).finish()
+        }
         root.finish()
         // Expectations of a configuration that is wrong anyway would only bury what is wrong with it.
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
             rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: drain, state: state, log: log)
+            drain: drain, state: state, log: log, audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
 
     private func run(_ tests: PolicyTests) {
         tests.run(policy) { claims in
-            let issuer = claims["iss"]?.string
-            let verifier =
-                sessions.verifiers.first { $0.rules.issuers?.contains { $0 == issuer } ?? false } ?? sessions.verifiers.first
+            let found = sessions.verifier(forClaims: claims)
+            if found == nil, let issuer = claims["iss"] { return .notAccepted(unknownIssuer(issuer)) }
+            // Claims without an issuer are about the first verifier's people.
+            let verifier = found ?? sessions.verifiers.first
             if let verifier, !verifier.isPerson(claims) { return .refused(code: ProblemCode.noEndUser.rawValue) }
             do throws(EndUserError) {
                 return .mapped(
@@ -77,9 +85,18 @@ package struct RootConfig: Sendable {
                         presetClaim: verifier?.endUserClaim
                     ).text)
             } catch {
+                if error == .noEndUser(.missing) { return .unnamed(code: error.code.description) }
                 return .refused(code: error.code.description)
             }
         }
+    }
+
+    private func unknownIssuer(_ issuer: JSONValue) -> String {
+        let known = sessions.verifiers.flatMap { $0.rules.issuers ?? [] }
+        let text = issuer.string ?? String(decoding: issuer.encoded(), as: UTF8.self)
+        let hint = Suggestion.nearest(to: text, in: known).map { "; did you mean \(ConfigText.quoted($0))?" }
+        return
+            "no verifier accepts the iss \(ConfigText.quoted(text))\(hint ?? "; configured are \(known.map(ConfigText.quoted).joined(separator: ", "))")"
     }
 
     private static func readPaths(_ section: ConfigSection) -> [String] {

@@ -3,6 +3,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import Revocations
 
 /// `listen` and `management.listen`: `host:port` with a numeric host, or `unix:PATH` with an optional `?mode=0660`.
 package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
@@ -49,8 +50,8 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
 package struct ManagementConfig: Sendable, Equatable {
     /// `nil`: `off`.
     package var address: ListenAddress?
-    /// Compared in constant time; several are valid at once, so that they can be rotated.
-    package var tokens: [Secret]
+    /// Several are valid at once, so that they can be rotated.
+    package var tokens: [ManagementToken]
 
     private static let minTokenBytes = 32
 
@@ -65,13 +66,30 @@ package struct ManagementConfig: Sendable, Equatable {
         if !files.isEmpty, case .none = state {
             section.problem("token_files", "needs a state to keep revocations in: set state to sqlite:PATH")
         }
-        return ManagementConfig(address: address, tokens: files.map(\.secret))
+        return ManagementConfig(address: address, tokens: ManagementToken.named(files))
+    }
+}
+
+/// A token of the management API and what it is called where it was used: in audit records, never the token itself.
+package struct ManagementToken: Sendable, Equatable {
+    package let name: String
+    package let secret: Secret
+
+    /// Of a token that a variable holds.
+    static let environmentName = "environment"
+
+    /// Called after their files: stable whatever their order, and something an operator knows.
+    static func named(_ files: [SecretFile]) -> [ManagementToken] {
+        var seen: [String: Int] = [:]
+        return files.map { file in
+            let base = file.path.flatMap { $0.split(separator: "/").last.map(String.init) } ?? environmentName
+            let count = seen[base, default: 0] + 1
+            seen[base] = count
+            return ManagementToken(name: count == 1 ? base : "\(base)-\(count)", secret: file.secret)
+        }
     }
 
-    package static func == (left: Self, right: Self) -> Bool {
-        left.address == right.address && left.tokens.count == right.tokens.count
-            && zip(left.tokens, right.tokens).allSatisfy { $0.equals($1) }
-    }
+    package static func == (left: Self, right: Self) -> Bool { left.name == right.name && left.secret.equals(right.secret) }
 }
 
 /// `state`: where fences and pending revocations will live. This version keeps none, so the value is only checked.
@@ -79,6 +97,11 @@ package enum StateConfig: Sendable, Equatable {
     case none
     case sqlite(path: String)
     case redis(url: String)
+
+    /// For whom a fence in it holds.
+    package var fenceScope: FenceScope {
+        if case .redis = self { .shared } else { .process }
+    }
 
     static func read(_ root: ConfigSection) -> StateConfig {
         let text = root.string("state", default: "none") ?? "none"
@@ -116,13 +139,13 @@ package struct DrainConfig: Sendable, Equatable {
     }
 }
 
-/// The section `http` and `max_connections`.
+/// The section `http`, `max_connections` and `max_connections_per_address`.
 package struct HTTPConfig: Sendable, Equatable {
     /// 0: one per processor.
     package var loops: Int
     package var server: ServerConfig
 
-    static func read(_ root: ConfigSection) -> HTTPConfig {
+    static func read(_ root: ConfigSection, proxies: [AddressRange]) -> HTTPConfig {
         let section = root.section("http")
         func seconds(_ key: String, _ standard: Duration) -> Duration {
             section.seconds(key, default: standard, in: .milliseconds(100) ... .seconds(86_400))
@@ -130,6 +153,8 @@ package struct HTTPConfig: Sendable, Equatable {
         var server = ServerConfig()
         let limits = server.limits
         server.maxConnections = root.integer("max_connections", default: server.maxConnections, in: 1...1_000_000)
+        server.maxConnectionsPerAddress = root.integerUnlessFalse("max_connections_per_address", in: 1...1_000_000)
+        server.proxies = proxies
         server.limits = HTTPLimits(
             requestLineBytes: section.integer("request_line_bytes", default: limits.requestLineBytes, in: 256...65_536),
             fieldsBytes: section.integer("fields_bytes", default: limits.fieldsBytes, in: 1024...262_144),
@@ -143,5 +168,5 @@ package struct HTTPConfig: Sendable, Equatable {
         return HTTPConfig(loops: section.integer("loops", default: 0, in: 0...256), server: server)
     }
 
-    var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
+    package var loopCount: Int { loops == 0 ? ProcessSettings.processorCount : loops }
 }

@@ -4,6 +4,7 @@ import HTTPMessage
 import January
 import Primitives
 import RateLimiting
+import Revocations
 import Telemetry
 
 /// What all loops share and no reload replaces: atomics, short locks, and values that never change.
@@ -20,18 +21,30 @@ final class SharedParts: Sendable {
     let limitMetrics: LimitMetrics
     let log: Log
     let hash: EndUserHash
+    let audit: AuditLog
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
+    let signOutLimit = SignOutLimit()
 
-    init(config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, metrics: Metrics, time: any TimeSource) {
+    init(
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?,
+        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
+    ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
+        self.revocations = revocations
         hash = EndUserHash(config.log)
         limitKeys = SharedLimits.keys(config)
         mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         limitMetrics = LimitMetrics(metrics, store: localLimits)
-        recorder = OutcomeRecorder(log: log, metrics: metrics, hash: hash)
+        let audit = AuditLog(
+            config.audit, log: log, output: auditOutput, time: time, hash: hash, endUserID: config.log.endUserID)
+        self.audit = audit
+        recorder = OutcomeRecorder(log: log, audit: audit, metrics: metrics, hash: hash)
+        metrics.counters("audit_dropped_total", help: "Audit records that were lost.") { [([], Double(audit.droppedCount))] }
         self.metrics.register(
             metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
     }
@@ -41,7 +54,7 @@ final class SharedParts: Sendable {
         let attempt = outcome.second ?? outcome.first
         func fields() -> [LogField] {
             var fields = [
-                LogField("code", failure.code.description), LogField("reason", failure.reason.description),
+                LogField("code", Problem(failure).code.rawValue), LogField("reason", failure.reason.description),
                 LogField("key_fingerprint", keys.keys.current.key.fingerprint),
             ]
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
@@ -51,6 +64,7 @@ final class SharedParts: Sendable {
         }
         if failure.isSecurityEvent {
             metrics.securityEvents(failure.reason.description).add()
+            audit.write(.securityEvent, [LogField("kind", failure.reason.description)] + fields() + endUser(endUserID))
             log.write(
                 .error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(),
                 callerCaused: true)
@@ -70,12 +84,15 @@ final class SharedParts: Sendable {
         }
     }
 
+    private func endUser(_ endUserID: EndUserID?) -> [LogField] { endUserID.map { [audit.endUser($0.text)] } ?? [] }
+
     /// The other key has worked where the current one was refused.
     func keySwitched(to slot: KeySlot) {
         metrics.keySwitches(slot).add()
+        let fields = [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+        audit.write(.keyChanged, fields)
         log.write(
-            .warning, "January rejects the current API key; the other one is in use now",
-            [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)])
+            .warning, "January rejects the current API key; the other one is in use now", fields)
     }
 
     /// A peer sends the field of a proxy and is not in `trusted_proxies`: no limit per address can tell apart who is behind it.

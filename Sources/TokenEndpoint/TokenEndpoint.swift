@@ -4,6 +4,7 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import Revocations
 import Sessions
 import TLS
 import Telemetry
@@ -25,6 +26,8 @@ package final class TokenEndpoint: Sendable {
 
         package var description: String {
             switch self {
+            case .cannotListen(let key, let address, let error) where error.isOtherFileInPlace:
+                "\(key): cannot listen on \(address): there is something at this path that is not a socket; it is left alone"
             case .cannotListen(let key, let address, let error): "\(key): cannot listen on \(address): \(error.text)"
             case .system(let error): "cannot start: \(error)"
             case .tls(let error): "cannot prepare TLS: \(error.reason)"
@@ -49,13 +52,17 @@ package final class TokenEndpoint: Sendable {
     private let readiness: Readiness
     private let log: Log
     private let time: any TimeSource
+    private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
     ///
-    /// - Parameter ready: called once both listeners accept; with the error when they cannot.
+    /// - Parameters:
+    ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
+    ///   - ready: called once both listeners accept; with the error when they cannot.
     package init(
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
+        auditOutput: (any LogOutput)? = nil, revocations: (any RevocationControl)? = nil,
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
         self.config = config
@@ -70,7 +77,9 @@ package final class TokenEndpoint: Sendable {
 
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
-        let shared = SharedParts(config: config, lifecycle: lifecycle, keys: keys, log: log, metrics: metrics, time: time)
+        let shared = SharedParts(
+            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput,
+            revocations: revocations, metrics: metrics, time: time)
         self.shared = shared
         let january = JanuaryService(
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
@@ -88,6 +97,12 @@ package final class TokenEndpoint: Sendable {
         verifiers.start(
             on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
             metrics: metrics)
+
+        loops[0].execute { [loop = loops[0], clockWatch] in
+            let watch = ClockWatch(loop: loop, log: log)
+            watch.start()
+            clockWatch.withLock { $0 = LoopBound(watch, on: loop) }
+        }
 
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
@@ -114,8 +129,9 @@ package final class TokenEndpoint: Sendable {
             managementServer = management
             management.start(
                 loops: [loops[0]], sockets: [managementSocket],
-                makeHandler: { [readiness] _ in
-                    ManagementEndpoint(readiness: readiness, metrics: metrics, config: config.management)
+                makeHandler: { [readiness] loop in
+                    ManagementEndpoint(
+                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: revocations)
                 }, ready: oneIsReady)
         } else {
             managementServer = nil
@@ -192,6 +208,7 @@ package final class TokenEndpoint: Sendable {
     /// Ends everything now.
     package func stop(then done: @escaping @Sendable () -> Void) {
         generation.verifiers.stop()
+        managementServer?.closeAll {}
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {

@@ -32,7 +32,15 @@ struct Run {
         (["chekc"], "unknown command \"chekc\"; did you mean check?"),
         (["doctor"], "unknown command \"doctor\"; \(hint)"),
         (["relay"], "unknown command \"relay\"; \(hint)"),
-        (["hash-id", "u1"], "unknown command \"hash-id\"; \(hint)"),
+        (["hash-id"], "hash-id needs an end-user ID; \(hint) hash-id"),
+        (["hash-id", ""], "hash-id needs an end-user ID; \(hint) hash-id"),
+        (["hash-id", "u1", "u2"], "hash-id takes one argument; \(hint) hash-id"),
+        (["revoke"], "revoke needs one of --end-user-id and --subject; \(hint) revoke"),
+        (["revoke", "u1"], "revoke takes no argument; \(hint) revoke"),
+        (["revoke", "--end-user-id", "u", "--subject", "s"], "revoke needs one of --end-user-id and --subject; \(hint) revoke"),
+        (["revoke", "--end-user-id", "u", "--issuer", "i"], "--issuer belongs to --subject; \(hint) revoke"),
+        (["revoke", "--end-user-id", "u", "--block", "all"], "--block must be user, sessions or none; \(hint) revoke"),
+        (["revoke", "--user", "u"], "revoke has no flag \"--user\"; \(hint) revoke"),
         (["check", "--confg", "x.yaml"], "check has no flag \"--confg\"; did you mean --config?"),
         (["--confg", "x.yaml"], "serve has no flag \"--confg\"; did you mean --config?"),
         (["--confg=x.yaml"], "serve has no flag \"--confg\"; did you mean --config?"),
@@ -89,7 +97,7 @@ struct Run {
             #expect(!command.exitCodes.isEmpty)
             #expect(Set(command.exitCodes.map(\.code)).count == command.exitCodes.count)
         }
-        #expect(ExitCode.allCases.map(\.rawValue) == [0, 1, 2, 64, 69, 78])
+        #expect(ExitCode.allCases.map(\.rawValue) == [0, 1, 2, 3, 64, 69, 78])
     }
 }
 
@@ -176,6 +184,38 @@ struct Run {
         #expect(run.errors.hasPrefix("\(path):7: policy_tests[0]: everything: expected scopes"))
     }
 
+    /// What no session can come to is no expectation.
+    @Test(arguments: [
+        (
+            "iss: \"https://i.exmaple\", sub: u", "refused: true",
+            "policy_tests[0].claims: t: no verifier accepts the iss \"https://i.exmaple\"; did you mean \"https://i.example\"?"
+        ),
+        (
+            "iss: 7, sub: u", "refused: true",
+            "policy_tests[0].claims: t: no verifier accepts the iss \"7\"; configured are \"https://i.example\""
+        ),
+        (
+            "iss: \"https://i.example\", sub: \"a@b.example\"", "scopes: [\"foods:read\"]",
+            "policy_tests[0]: t: expected scopes [foods:read], got [] (invalid_end_user_id)"
+        ),
+    ])
+    func aPolicyTestOfWhoCannotSignInIsAProblem(claims: String, expect: String, problem: String) throws {
+        let path = try file(
+            Self.good + "policy_tests:\n  - { name: t, claims: { \(claims) }, expect: { \(expect) } }\n")
+        let run = Run(["check", "--config", path])
+        #expect(run.code == .configuration)
+        #expect(run.errors == "\(path):7: \(problem)\n")
+    }
+
+    @Test(arguments: ["iss: \"https://i.example\", plan: pro", "sub: u", "plan: pro"])
+    func aPolicyTestMayLeaveOutWhoItIs(claims: String) throws {
+        let path = try file(
+            Self.good + "policy_tests:\n  - { name: t, claims: { \(claims) }, expect: { scopes: [\"foods:read\"] } }\n")
+        let run = Run(["check", "--config", path])
+        #expect(run.errors == "")
+        #expect(run.code == .ok)
+    }
+
     @Test(arguments: ["serve", "check", "config", "explain", "healthcheck"])
     func everyCommandRefusesABadConfiguration(name: String) {
         let run = Run([name, "--config", "/nonexistent/config.yaml"])
@@ -251,13 +291,16 @@ struct Run {
     ])
     func healthcheckAsksLoopbackForAWildcard(listen: String, asked: [String]) throws {
         let address = try #require(SocketAddress(listen))
-        #expect(HealthcheckCommand.addresses(for: address).map(\.description) == asked)
+        #expect(RunningServer.addresses(for: address).map(\.description) == asked)
     }
 
     @Test func healthcheckHasNobodyToAskWithoutManagement() throws {
         let path = try file(Self.good + "management: { listen: \"off\" }\n")
         let run = Run(["healthcheck", "--config", path])
         #expect(run.code == .failed)
-        #expect(run.errors == "management.listen is off: there is nobody to ask\n")
+        #expect(
+            run.errors
+                == "management.listen is off, so there is nobody to ask; GET /healthz on the public listener says whether the server is up\n"
+        )
     }
 }

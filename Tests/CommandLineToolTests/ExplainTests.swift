@@ -124,6 +124,47 @@ import Testing
         }
     }
 
+    /// What the app sees is what a request with the same session would be answered.
+    @Test func whatTheAppSeesIsSaid() {
+        let cases: [(input: String, line: String)] = [
+            (token(), "app sees: ok: 201 and the token, where January agrees"),
+            ("", "app sees: failed: 401 invalid_session"), (token(["exp": 5]), "app sees: failed: 401 invalid_session"),
+            (token(["uid": .null]), "app sees: failed: 403 no_end_user"),
+            (token(["uid": "a@b.example"]), "app sees: failed: 403 invalid_end_user_id"),
+            (token(["plan": "free"]), "app sees: failed: 403 no_features"),
+        ]
+        for (input, line) in cases { #expect(explain(input).lines.contains(line), "\(line)") }
+    }
+
+    /// Beside what failed stands what is configured; what the token holds is shown only where that is asked for.
+    @Test func whatIsConfiguredIsShownBesideTheFailedCheck() {
+        let cases: [(input: String, line: String)] = [
+            (token(["aud": "MARKER"]), "aud: failed: does not hold what is configured: \"app\""),
+            (
+                token(["iss": "https://MARKER"]),
+                "verifier: failed: no verifier is configured for this issuer; configured: \"https://i.example\""
+            ),
+            (token(header: ["alg": "HS512"]), "alg: failed: \"HS512\" is not one of HS256"),
+            (token(["exp": 5]), "exp: failed: expired, 60.0 s of clock skew allowed"),
+        ]
+        for (input, line) in cases {
+            let run = explain(input)
+            #expect(run.lines.contains(line), "\(run.output)")
+            #expect(!run.output.contains("MARKER"))
+        }
+    }
+
+    @Test(arguments: ["ct-0123MARKER", "sk-0123MARKER", "Authorization: Bearer ct-0123MARKER", "X-Session: sk-0123MARKER"])
+    func januarysOwnSecretsAreToldApartFromSessions(input: String) {
+        let run = explain(input)
+        #expect(run.code == .failed)
+        #expect(
+            run.lines.contains {
+                $0.hasPrefix("first failing step: failed: format: starts with \(input.contains("ct-") ? "ct-" : "sk-"): ")
+            })
+        #expect(!run.output.contains("MARKER"))
+    }
+
     @Test func nothingOfTheSessionIsShown() {
         let secret = "c2VjcmV0-MARKER"
         for input in [
@@ -166,6 +207,8 @@ import Testing
         let run = Run(["explain", "--config", path], input: token(["sub": "u"], header: ["alg": "ES256", "kid": "k"]))
         #expect(run.code == .unknown)
         #expect(run.lines.contains("result: failed: could not find out"))
+        #expect(run.lines.contains("app sees: failed: 503 session_backend_unavailable, and asks again later"))
+        #expect(run.output.contains("cannot be loaded: refused\n"))
         #expect(run.lines.last == "configuration: failed: \(path):4: sessions.verifiers[0].jwks_url: decides this step")
     }
 }

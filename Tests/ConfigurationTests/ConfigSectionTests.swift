@@ -319,6 +319,23 @@ private enum Only: String, CaseIterable { case only }
         #expect(found == ["config.yaml:1: limit: is not available", "config.yaml:2: other.b: unknown key"])
     }
 
+    /// A bound that is off unless it is given.
+    @Test(
+        arguments: [
+            ("", nil, nil), ("limit: false", nil, nil), ("limit: 1", 1, nil), ("limit: 99", 99, nil),
+            ("limit: 0", nil, "config.yaml:1: limit: must be from 1 to 99 (got 0)"),
+            ("limit: 100", nil, "config.yaml:1: limit: must be from 1 to 99 (got 100)"),
+            ("limit: true", nil, "config.yaml:1: limit: must be a whole number (got true)"),
+            ("limit: [1]", nil, "config.yaml:1: limit: must be a whole number (got a list)"),
+        ] as [(String, Int?, String?)])
+    func aBoundMayBeFalse(text: String, expected: Int?, problem: String?) {
+        let reader = ConfigReader.parse(text)
+        #expect(reader.root.integerUnlessFalse("limit", in: 1...99) == expected)
+        reader.root.finish()
+        #expect(reader.problems.map(\.description) == (problem.map { [$0] } ?? []))
+        if problem == nil { #expect(reader.printed().contains("limit: \(expected.map(String.init) ?? "false")")) }
+    }
+
     @Test func aSectionNobodyFinishedHasNoUnknownKeys() {
         let reader = ConfigReader.parse("a: {b: 1}\nc: 2")
         _ = reader.root.section("a").string("x")

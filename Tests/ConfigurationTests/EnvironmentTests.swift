@@ -25,6 +25,36 @@ import Testing
         }
     }
 
+    /// A misspelt variable would be ignored, and the default would be in force.
+    @Test(arguments: [
+        ("JANUARY_API_KEYS", "; did you mean JANUARY_API_KEY?"), ("JANUARY_BASEURL", "; did you mean JANUARY_BASE_URL?"),
+        ("SESSION_ISUER", "; did you mean SESSION_ISSUER?"), ("MANAGEMENT_TOKENS", "; did you mean MANAGEMENT_TOKEN?"),
+        ("JANUARY_FAVOURITE_COLOUR", ""),
+    ])
+    func anUnknownVariableOfOursIsAWarning(variable: String, hint: String) {
+        let reader = load([variable: "MARKER"])
+        #expect(
+            reader.warnings.map(\.description) == ["environment: \(variable): unknown variable; it changes nothing\(hint)"])
+        #expect(reader.problems == [])
+        #expect(load([variable: ""]).warnings == [])
+    }
+
+    /// Kubernetes describes every service of the namespace to every container, a service named `january…` too.
+    @Test(arguments: [
+        "JANUARY_TOKEN_ENDPOINT_SERVICE_HOST", "JANUARY_TOKEN_ENDPOINT_SERVICE_PORT", "JANUARY_TOKEN_ENDPOINT_SERVICE_PORT_HTTP",
+        "JANUARY_TOKEN_ENDPOINT_PORT", "JANUARY_TOKEN_ENDPOINT_PORT_8787_TCP", "JANUARY_TOKEN_ENDPOINT_PORT_8787_TCP_ADDR",
+        "SESSION_MANAGER", "HOME", "JANUARYX",
+    ])
+    func variablesOfOthersAreNoWarning(variable: String) {
+        #expect(load([variable: "x"]).warnings == [])
+    }
+
+    @Test func everyVariableOfOursIsKnown() {
+        for variable in EnvironmentTable.variables {
+            #expect(!load([variable: "x"]).warnings.contains { $0.message.hasPrefix("unknown variable") }, "\(variable)")
+        }
+    }
+
     @Test(arguments: [
         ("FEATURES", ["features"]), ("ALLOWED_ORIGINS", ["cors", "allowed_origins"]), ("TRUSTED_PROXIES", ["trusted_proxies"]),
     ])

@@ -41,7 +41,13 @@ import Testing
             ["2: : invalid YAML: did not find expected ',' or '}' (while parsing a flow mapping that begins on line 1)"]
         ),
         ("a: \"x", ["1: : invalid YAML: found unexpected end of stream (while scanning a quoted scalar)"]),
-        ("a:\n\t- b", ["2: : invalid YAML: found character that cannot start any token (while scanning for the next token)"]),
+        ("a:\n\t- b", ["2: : invalid YAML: a tab at the beginning of a line; YAML is indented with spaces"]),
+        ("a:\n  b: 1\n\tc: 2", ["3: : invalid YAML: a tab at the beginning of a line; YAML is indented with spaces"]),
+        ("a:\n  \tb: 1", ["2: : invalid YAML: a tab at the beginning of a line; YAML is indented with spaces"]),
+        (
+            "{\n\t\"a\": @x\n}",
+            ["2: : invalid YAML: found character that cannot start any token (while scanning for the next token)"]
+        ),
         ("a: 1\n b: 2", ["2: : invalid YAML: mapping values are not allowed in this context"]),
         ("a: 1\nb: \u{1}", ["2: : invalid YAML: control characters are not allowed"]),
         (

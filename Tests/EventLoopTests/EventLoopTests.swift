@@ -157,7 +157,8 @@ struct EventLoopTests {
     @Test(arguments: [
         "", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:8a", "::1:80",
         "[127.0.0.1]:80",
-        "[::1]", "unix:", "unix:" + String(repeating: "x", count: 108), "1.2.3:4", "[::1]:00000080",
+        "[::1]", "unix:", "unix:" + String(repeating: "x", count: 108), "1.2.3:4", "127.0.0.1\0:80", "[::1\0]:80", "unix:a\0b",
+        "[::1]:00000080",
     ])
     func anAddressThatIsNotOneIsRefused(text: String) { #expect(SocketAddress(text) == nil) }
 

@@ -1,5 +1,6 @@
 import CZlib
 import HTTPMessage
+import TestSupport
 import Testing
 
 @testable import HTTPClient
@@ -83,5 +84,55 @@ func gzip(_ bytes: [UInt8]) -> [UInt8] {
         let bomb = gzip([UInt8](repeating: 0, count: 10_000_000))
         #expect(bomb.count < 20_000)
         #expect(Self.decode(bomb, ["gzip"], maxBytes: 65536) == .failure(.tooLarge))
+    }
+
+    /// Contents of every kind, in one to three members: what comes out is what went in, whatever the bound allows.
+    @Test func randomContentsComeOutAsTheyWentIn() {
+        let seed: UInt64 = 1_952
+        var random = SeededRandom(seed: seed)
+        for round in 0..<400 {
+            var content: [UInt8] = []
+            var body: [UInt8] = []
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                let part = Self.randomContent(&random)
+                content += part
+                body += gzip(part)
+            }
+            let fits = Self.decode(body, ["gzip"], maxBytes: content.count)
+            #expect(fits == .success(content), "seed \(seed), round \(round)")
+            if content.count > 0 {
+                let tooSmall = Self.decode(body, ["gzip"], maxBytes: content.count - 1)
+                #expect(tooSmall == .failure(.tooLarge), "seed \(seed), round \(round)")
+            }
+        }
+    }
+
+    /// A changed or cut body is refused, or it still is what was sent (a bit of the header that means nothing): never other content.
+    @Test func changedBodiesNeverDecodeToSomethingElse() {
+        let seed: UInt64 = 1_951
+        var random = SeededRandom(seed: seed)
+        for round in 0..<4_000 {
+            let content = Self.randomContent(&random)
+            var body = gzip(content)
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                let index = Int.random(in: 0..<body.count, using: &random)
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: body[index] ^= UInt8(1 << Int.random(in: 0..<8, using: &random))
+                case 1: body[index] = UInt8.random(in: 0...255, using: &random)
+                default: body = Array(body[..<max(1, index)])
+                }
+            }
+            switch Self.decode(body, ["gzip"], maxBytes: 100_000) {
+            case .success(let decoded): #expect(decoded == content, "seed \(seed), round \(round)")
+            case .failure(let failure): #expect([.undecodable, .tooLarge].contains(failure), "seed \(seed), round \(round)")
+            }
+        }
+    }
+
+    private static func randomContent(_ random: inout SeededRandom) -> [UInt8] {
+        let count = Int.random(in: 0...3_000, using: &random)
+        // From what compresses to nothing to what does not compress at all.
+        let highest = UInt8([0, 1, 15, 255].randomElement(using: &random) ?? 255)
+        return (0..<count).map { _ in UInt8.random(in: 0...highest, using: &random) }
     }
 }

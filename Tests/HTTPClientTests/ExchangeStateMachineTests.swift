@@ -88,6 +88,80 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
         .init(
             name: "two lengths", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
             outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "an unknown coding", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "chunked twice", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "chunked before another", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "chunked in 1.0", bytes: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a list of lengths", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n\r\nabc",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a length with a sign", bytes: "HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a length that is none", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nabc",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "204 that announces content", bytes: "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "100 that announces content", bytes: "HTTP/1.1 100 Continue\r\nContent-Length: 3\r\n\r\nabc",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a folded field", bytes: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "white space before a colon", bytes: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a NUL in a field", bytes: "HTTP/1.1 200 OK\r\nA: b\0c\r\nContent-Length: 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a line that ends in LF alone", bytes: "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a CR alone", bytes: "HTTP/1.1 200 OK\r\nA: b\rContent-Length: 5\r\n\r\n", outcome: .failed(.broken(.malformed))
+        ),
+        .init(
+            name: "an empty line before it", bytes: "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a status of two digits", bytes: "HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a status beyond the classes", bytes: "HTTP/1.1 600 Odd\r\nContent-Length: 0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "another version", bytes: "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", outcome: .failed(.broken(.malformed))),
+        .init(name: "a TLS alert", bytes: "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}\u{28}", outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a trailer that is none", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT : t\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a chunk size that overflows",
+            bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a chunk without its end", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a status-line without end", bytes: "HTTP/1.1 200 " + String(repeating: "x", count: 8192),
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "fields without end", bytes: "HTTP/1.1 200 OK\r\n" + String(repeating: "Set-Cookie: a=b\r\n", count: 101),
+            outcome: .failed(.broken(.malformed))),
+        .init(
+            name: "a chunk extension without end",
+            bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + String(repeating: "a", count: 300),
+            outcome: .failed(.broken(.malformed))),
         .init(name: "no HTTP", bytes: "SSH-2.0-OpenSSH_9.2\r\n\r\n", outcome: .failed(.broken(.malformed))),
         .init(
             name: "bad chunk", bytes: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",

@@ -268,6 +268,8 @@ import Testing
                     })
                 #expect(outcome.error == .notSent(.cancelled))
                 #expect(asked.withLock { $0 } == 1)
+                // The connection is free at the end of that turn.
+                for _ in 0..<2 { await client.loop.run {} }
                 let second = try await client.send(request(upstream), beforeSend: { true })
                 #expect(second.text == "ok", "\(second)")
                 #expect(upstream.requests.count == 1)

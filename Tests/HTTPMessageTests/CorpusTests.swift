@@ -1,5 +1,6 @@
 import Foundation
 import HTTPMessage
+import TestSupport
 import Testing
 
 /// One raw request of the shared corpus and what a server has to do with it.
@@ -17,20 +18,11 @@ struct CorpusCase: Decodable {
 
     var bytes: [UInt8] { Data(base64Encoded: raw_request_base64).map { Array($0) } ?? [] }
 
-    /// Looks for the folder upwards from this file; `nil` where it is not there.
+    /// `nil` where the shared corpora are not here.
     static func load() throws -> [CorpusCase]? {
-        var folders: [URL] = []
-        if let path = ProcessInfo.processInfo.environment["JANUARY_CORPORA"] { folders.append(URL(fileURLWithPath: path)) }
-        var folder = URL(fileURLWithPath: #filePath)
-        while folder.path != "/" {
-            folder.deleteLastPathComponent()
-            folders.append(folder.appendingPathComponent("shared/corpora"))
-        }
-        for folder in folders {
-            guard let data = try? Data(contentsOf: folder.appendingPathComponent("http1-cases.jsonl")) else { continue }
-            return try data.split(separator: 0x0A).map { try JSONDecoder().decode(CorpusCase.self, from: $0) }
-        }
-        return nil
+        guard let folder = Corpora.folder else { return nil }
+        return try Data(contentsOf: folder.appendingPathComponent("http1-cases.jsonl")).split(separator: 0x0A)
+            .map { try JSONDecoder().decode(CorpusCase.self, from: $0) }
     }
 }
 

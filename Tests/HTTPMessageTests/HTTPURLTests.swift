@@ -1,5 +1,6 @@
 import HTTPMessage
 import Primitives
+import TestSupport
 import Testing
 
 @Suite struct HTTPURLTests {
@@ -79,5 +80,48 @@ import Testing
         #expect(Origin(scheme: .http, host: "") == nil)
         #expect(Origin(scheme: .http, host: "a/b") == nil)
         #expect(Origin(scheme: .http, host: "a", port: 0) == nil)
+    }
+
+    // MARK: Cut and changed
+
+    private static let urls = [
+        "https://partners.january.ai", "HTTP://A.Example:8080/x?y=z", "http://[::1]:80/", "https://a?x", "https://a:/b",
+        "https://us%40er:p%3Aw:x@a.example:8443/path?key=secret", "http://127.0.0.1:1/%41%42",
+    ]
+
+    /// What is read is written as a URL that reads as the same, and shows nothing that has to stay secret.
+    private static func isSound(_ text: String) -> Bool {
+        guard let url = try? HTTPURL.parse(text) else { return true }
+        let written = "\(url.origin.scheme)://\(url.origin.authority)\(url.target)"
+        guard let again = try? HTTPURL.parse(written) else { return false }
+        let hasQuery = url.target.contains("?")
+        return again.origin == url.origin && again.target == url.target && url.target.hasPrefix("/")
+            && (1...65_535).contains(url.origin.port) && url.redacted.hasSuffix("?<redacted>") == hasQuery
+    }
+
+    @Test(arguments: urls) func aURLCutAnywhereIsSoundOrRefused(text: String) {
+        let bytes = Array(text.utf8)
+        for end in 0...bytes.count { #expect(Self.isSound(String(decoding: bytes[..<end], as: UTF8.self)), "\(end)") }
+        for start in 0..<bytes.count { #expect(Self.isSound(String(decoding: bytes[start...], as: UTF8.self)), "\(start)") }
+    }
+
+    @Test func changedURLsAreSoundOrRefused() throws {
+        let seed: UInt64 = 3_986
+        var random = SeededRandom(seed: seed)
+        let alphabet = Array("azAZ09-._~:/?#[]@!$&'()*+,;=%\\ \t\n\0\u{E4}".utf8)
+        for round in 0..<20_000 {
+            var bytes = Array(try #require(Self.urls.randomElement(using: &random)).utf8)
+            for _ in 0..<Int.random(in: 1...5, using: &random) {
+                let index = Int.random(in: 0..<max(1, bytes.count), using: &random)
+                let byte = alphabet.randomElement(using: &random) ?? 0
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0 where !bytes.isEmpty: bytes[index] = byte
+                case 1 where !bytes.isEmpty: bytes.remove(at: index)
+                default: bytes.insert(byte, at: index)
+                }
+            }
+            let text = String(decoding: bytes, as: UTF8.self)
+            #expect(Self.isSound(text), "seed \(seed), round \(round): \(text.debugDescription)")
+        }
     }
 }

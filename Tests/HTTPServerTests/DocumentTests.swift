@@ -31,6 +31,43 @@ struct LimitsDocumentTests {
     }
 }
 
+/// The rows of `docs/limits.md` that name a key of the configuration, against the defaults of `config/schema.json`.
+struct LimitsAndSchemaTests {
+    /// `http.head_seconds` as `properties`, `http`, `properties`, `head_seconds`; `nil`: no such key at the root.
+    private static func defaultValue(_ key: String, _ schema: [String: Any]) -> Any? {
+        var node = schema
+        for part in key.split(separator: ".") {
+            guard let properties = node["properties"] as? [String: Any], let next = properties[String(part)] as? [String: Any]
+            else {
+                return nil
+            }
+            node = next
+        }
+        return node["default"]
+    }
+
+    @Test
+    func everyDefaultInTheDocumentIsTheOneInForce() throws {
+        let file = try Data(contentsOf: root.appendingPathComponent("config/schema.json"))
+        let schema = try #require(try JSONSerialization.jsonObject(with: file) as? [String: Any])
+        var checked = 0
+        for line in try document("limits.md").split(separator: "\n") where line.hasPrefix("| ") {
+            let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            guard cells.count >= 3, cells[2].hasPrefix("`") else { continue }
+            let key = String(cells[2].split(separator: "`").first ?? "")
+            guard let value = Self.defaultValue(key, schema) else { continue }
+            if "\(value)" == "false" || (value as? NSNumber).map({ String(cString: $0.objCType) }) == "c" {
+                #expect(cells[1] == "off", "\(key): false")
+            } else if let number = value as? Double {
+                let digits = cells[1].replacingOccurrences(of: ",", with: "").prefix { $0.isNumber || $0 == "." }
+                #expect(Double(digits) == number, "\(key): \(number) in force, \(cells[1]) in the document")
+            }
+            checked += 1
+        }
+        #expect(checked >= 14, "only \(checked) rows name a key with a default")
+    }
+}
+
 /// `docs/http-conformance.md` names a test for each of its clauses.
 struct ConformanceDocumentTests {
     /// The functions of all test files, each with the file's text that its suite has to be in.

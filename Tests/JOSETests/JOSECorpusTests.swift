@@ -2,25 +2,13 @@ import Foundation
 import JOSE
 import Primitives
 import StrictJSON
+import TestSupport
 import Testing
 
 /// Vectors of others (Wycheproof, RFC 7520 and more) from the shared corpora. Runs where the folder is found.
 @Suite struct JOSECorpusTests {
-    /// `JANUARY_CORPORA`, else `../shared/corpora` beside a folder above this file.
-    static let folder: URL? = {
-        if let path = ProcessInfo.processInfo.environment["JANUARY_CORPORA"] { return URL(fileURLWithPath: path) }
-        var folder = URL(fileURLWithPath: #filePath)
-        while folder.pathComponents.count > 1 {
-            folder.deleteLastPathComponent()
-            let candidate = folder.deletingLastPathComponent().appendingPathComponent("shared/corpora")
-            if FileManager.default.fileExists(atPath: candidate.path) { return candidate }
-        }
-        return nil
-    }()
-    static let isHere = folder != nil
-
     static func read(_ path: String) throws -> [UInt8] {
-        try [UInt8](Data(contentsOf: #require(folder).appendingPathComponent(path)))
+        try [UInt8](Data(contentsOf: #require(Corpora.folder).appendingPathComponent(path)))
     }
 
     static func parse(_ bytes: [UInt8]) throws -> JSONValue {
@@ -37,7 +25,7 @@ import Testing
         return verifier.verify(jws, algorithm: algorithm, keys: candidates) != nil
     }
 
-    @Test(.enabled(if: isHere, "the shared corpora are not here"))
+    @Test(.enabled(if: Corpora.isHere, "the shared corpora are not here"))
     func everyTokenOfTheSharedCasesIsJudgedRight() throws {
         let verifier = SignatureVerifier()
         var judged = 0
@@ -60,7 +48,7 @@ import Testing
     ]
 
     @Test(
-        .enabled(if: isHere, "the shared corpora are not here"),
+        .enabled(if: Corpora.isHere, "the shared corpora are not here"),
         arguments: ["json_web_signature_test.json", "json_web_key_test.json"])
     func everyWycheproofTokenIsJudgedRight(file: String) throws {
         let verifier = SignatureVerifier()
@@ -100,7 +88,7 @@ import Testing
         ("rsa_pss_4096_sha384_mgf1_48_test.json", .ps384),
     ]
 
-    @Test(.enabled(if: isHere, "the shared corpora are not here"), arguments: signatureFiles)
+    @Test(.enabled(if: Corpora.isHere, "the shared corpora are not here"), arguments: signatureFiles)
     func everyWycheproofSignatureIsJudgedRight(file: String, algorithm: JWSAlgorithm) throws {
         let verifier = SignatureVerifier()
         var judged = 0
@@ -120,7 +108,7 @@ import Testing
     }
 
     /// The salt is as long as the hash (RFC 7518 section 3.5): signatures with another salt are good PSS, but not PS256.
-    @Test(.enabled(if: isHere, "the shared corpora are not here"))
+    @Test(.enabled(if: Corpora.isHere, "the shared corpora are not here"))
     func noPSSSignatureWithAnotherSaltVerifies() throws {
         let verifier = SignatureVerifier()
         for group in try groups("rsa_pss_2048_sha256_mgf1_0_test.json") {
@@ -133,7 +121,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: isHere, "the shared corpora are not here"))
+    @Test(.enabled(if: Corpora.isHere, "the shared corpora are not here"))
     func everyWycheproofMACIsJudgedRight() throws {
         let verifier = SignatureVerifier()
         var judged = 0
@@ -161,7 +149,7 @@ import Testing
     }
 
     /// Curves we do not support never become keys.
-    @Test(.enabled(if: isHere, "the shared corpora are not here"))
+    @Test(.enabled(if: Corpora.isHere, "the shared corpora are not here"))
     func keysOnOtherCurvesAreRefused() throws {
         for group in try groups("ecdsa_secp256k1_sha256_p1363_test.json") {
             let pem = Array(try #require(group["publicKeyPem"]?.string).utf8)

@@ -245,13 +245,15 @@ import Testing
         #expect(names(JWKSet(keys: []).candidates(keyID: nil, algorithm: .rs256)) == "none")
     }
 
-    @Test func keysWithoutKeyIDAreTriedWhereNoKeyHasIt() throws {
-        let secret = try VerificationKey.hmac(Secret([UInt8](repeating: 1, count: 64)), algorithms: [.hs256])
-        let set = try Self.parse([Self.jwk(.es256, ["kid": "b"])]).adding([secret])
-        #expect(names(set.candidates(keyID: "old", algorithm: .hs256)) == "-")
+    /// RFC 7515 section 4.1.4: a `kid` is matched against the `kid` of the keys; a key that has none does not match it.
+    @Test func keysWithoutKeyIDAreForTokensWithoutOne() throws {
+        let keys = [SigningKey.generate(.es256, keyID: "b"), SigningKey.generate(.edDSA)]
+        let set = JWKSet(keys: try keys.map { try $0.verificationKey() })
+        #expect(names(set.candidates(keyID: "old", algorithm: .edDSA)) == "unknown kid")
         #expect(names(set.candidates(keyID: "old", algorithm: .es256)) == "unknown kid")
         #expect(names(set.candidates(keyID: "b", algorithm: .es256)) == "b")
-        #expect(names(set.candidates(keyID: "b", algorithm: .hs256)) == "none")
+        #expect(names(set.candidates(keyID: "b", algorithm: .edDSA)) == "none")
+        #expect(names(set.candidates(keyID: nil, algorithm: .edDSA)) == "-")
     }
 
     @Test(arguments: [(7, "7"), (8, "8"), (9, "too many")])

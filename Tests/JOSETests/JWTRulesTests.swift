@@ -158,7 +158,7 @@ import Testing
         let claims = try JWTClaims(Self.with(["aud": "secret-audience"]))
         #expect(throws: JWTRefusal.audience) { try Self.rules().check(claims, now: Self.now, trace: trace) }
         #expect(trace.entries.map(\.verdict) == [.ok, .failed, .skipped, .skipped, .skipped, .skipped, .skipped])
-        #expect(trace.entries[1].text == "does not hold the configured audience")
+        #expect(trace.entries[1].text == "does not hold what is configured: \"app\", \"web\"")
         #expect(trace.entries.dropFirst(2).allSatisfy { $0.text == "not reached" })
         #expect(!trace.entries.contains { $0.text.contains("secret-audience") })
     }
@@ -172,17 +172,13 @@ import Testing
 
     @Test(
         arguments: [
-            (.format(.notThreeParts), "malformed", "not_three_parts"), (.claims(.notObject), "malformed", "claims_not_object"),
-            (.criticalHeader, "malformed", "critical_header"), (.algorithmNotAllowed, "signature", "algorithm_not_allowed"),
-            (.typeNotAllowed, "malformed", "type_not_allowed"), (.unknownKeyID, "unknown key", "unknown_key_id"),
-            (.noFittingKey, "unknown key", "no_fitting_key"), (.ambiguousKey, "unknown key", "ambiguous_key"),
-            (.signature, "signature", "signature"), (.issuer, "issuer", "issuer"), (.audience, "audience", "audience"),
-            (.missingExpiration, "malformed", "missing_expiration"), (.expired, "expired", "expired"),
-            (.notYetValid, "not yet valid", "not_yet_valid"), (.lifetimeTooLong, "malformed", "lifetime_too_long"),
-            (.missingSubject, "malformed", "missing_subject"), (.boundToken, "malformed", "bound_token"),
-        ] as [(JWTRefusal, String, String)])
-    func refusalsHaveACoarseWordAndAReason(refusal: JWTRefusal, word: String, reason: String) {
+            (.format(.notThreeParts), "malformed"), (.claims(.notObject), "malformed"), (.criticalHeader, "malformed"),
+            (.algorithmNotAllowed, "signature"), (.typeNotAllowed, "malformed"), (.unknownKeyID, "unknown key"),
+            (.noFittingKey, "unknown key"), (.ambiguousKey, "unknown key"), (.signature, "signature"), (.issuer, "issuer"),
+            (.audience, "audience"), (.missingExpiration, "malformed"), (.expired, "expired"), (.notYetValid, "not yet valid"),
+            (.lifetimeTooLong, "malformed"), (.missingSubject, "malformed"), (.boundToken, "malformed"),
+        ] as [(JWTRefusal, String)])
+    func refusalsHaveACoarseWord(refusal: JWTRefusal, word: String) {
         #expect(refusal.description == word)
-        #expect("\(refusal.reason)" == reason)
     }
 }

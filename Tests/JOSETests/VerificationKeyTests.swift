@@ -1,6 +1,7 @@
 import Digests
 import JOSE
 import Primitives
+import TestSupport
 import Testing
 
 @Suite struct VerificationKeyTests {
@@ -106,5 +107,53 @@ import Testing
         let jws = try CompactJWS.parse(forged)
         #expect(!SignatureVerifier().verify(jws, algorithm: .hs256, key: try pem(KeyFixtures.rsa)))
         #expect(!SignatureVerifier().verify(jws, algorithm: .rs256, key: try pem(KeyFixtures.rsa)))
+    }
+
+    // MARK: Cut and changed
+
+    private static let whole = [
+        KeyFixtures.rsa, KeyFixtures.rsaPKCS1, KeyFixtures.rsaCertificate, KeyFixtures.p256, KeyFixtures.ed25519,
+    ]
+
+    /// Without its last line a file is not PEM; nothing of a cut file is ever taken for another key.
+    @Test(arguments: whole) func aPEMFileCutAnywhereIsTheSameKeyOrNone(text: String) throws {
+        let key = try pem(text)
+        let bytes = Array(text.utf8)
+        let end = bytes.count - (bytes.last == 0x0A ? 1 : 0)
+        for cut in 0..<end {
+            do throws(KeyError) {
+                let other = try VerificationKey.pem(Array(bytes[..<cut]))
+                Issue.record("cut at \(cut): \(other.kind)")
+            } catch {
+                #expect([.notPEM, .malformed].contains(error), "cut at \(cut): \(error)")
+            }
+        }
+        #expect(try VerificationKey.pem(Array(bytes[..<end])).kind == key.kind)
+    }
+
+    /// A changed file is refused with a reason, or holds a key of a kind that exists; it never crashes.
+    @Test func changedPEMFilesNeverCrash() throws {
+        let seed: UInt64 = 7_468
+        var random = SeededRandom(seed: seed)
+        let alphabet = Array("ABCXYZabcxyz0189+/=-\n\r \t\0BEGINKEY".utf8)
+        for round in 0..<4_000 {
+            var bytes = Array(try #require(Self.whole.randomElement(using: &random)).utf8)
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                let index = Int.random(in: 0..<bytes.count, using: &random)
+                let byte = alphabet.randomElement(using: &random) ?? 0
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: bytes[index] = byte
+                case 1: bytes.insert(byte, at: index)
+                default: bytes.removeSubrange(index..<min(bytes.count, index + Int.random(in: 1...40, using: &random)))
+                }
+                if bytes.isEmpty { bytes = [byte] }
+            }
+            guard let key = try? VerificationKey.pem(bytes) else { continue }
+            switch key.kind {
+            case .rsa(let bits): #expect((2_048...8_192).contains(bits), "seed \(seed), round \(round)")
+            case .ec, .ed25519: break
+            case .hmac: Issue.record("seed \(seed), round \(round): a public key became a secret")
+            }
+        }
     }
 }

@@ -81,6 +81,23 @@ import Testing
         #expect(SourceRules(target: "EventLoop", dependencies: []).faults(file: "a.swift", text: text + "\n") == [])
     }
 
+    /// Nothing blocks a loop: what waits is in a file that says whose thread it holds.
+    @Test(arguments: [
+        ("usleep(2_000)", ["usleep"]), ("Glibc.poll(&entry, 1, -1)", ["poll"]), ("getaddrinfo(n, nil, nil, &l)", ["getaddrinfo"]),
+        ("let result = done.wait()", [".wait()"]), ("queue.sync { work() }", [".sync {"]),
+        ("fsync(fd); sem_wait(s)", ["fsync", "sem_wait"]),
+        ("budget.wait(member)", []), ("func wait() -> Int {", []), ("// usleep(1)", []), ("table.select(row)", []),
+        ("func poll() {", []), ("let select = 1", []),
+    ])
+    func aCallThatHoldsItsThreadNeedsAFileOfItsOwn(text: String, calls: [String]) {
+        let expected = calls.map { "a.swift:1: \($0) holds its thread; say whose thread that is in waitingFiles" }
+        let rules = { (target: String) in SourceRules(target: target, dependencies: []) }
+        #expect(rules("January").faults(file: "a.swift", text: text + "\n").filter { $0.contains("holds") } == expected)
+        #expect(rules("JanuarySimulator").faults(file: "a.swift", text: text + "\n") == [])
+        let other = rules("EventLoop").faults(file: "Sources/EventLoop/Resolver.swift", text: text + "\n")
+        #expect(other.filter { $0.contains("holds") } == [])
+    }
+
     @Test(arguments: [(499, []), (500, []), (501, ["a.swift: 501 lines, at most 500"])])
     func aFileIsBounded(count: Int, expected: [String]) {
         let text = String(repeating: "// x\n", count: count)

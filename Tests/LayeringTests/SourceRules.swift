@@ -2,7 +2,7 @@
 struct SourceRules {
     /// Modules of the system that a target may import, besides the targets it depends on, and why.
     static let systemModules: [String: Set<String>] = [
-        // Mutexes and the erasing of secrets.
+        // Mutexes, semaphores, threads with a name, the erasing of secrets.
         "Primitives": ["Glibc", "Synchronization"],
         // The one place for sockets, epoll, timers, threads and queues.
         "EventLoop": ["Glibc", "Dispatch", "Synchronization"],
@@ -28,6 +28,30 @@ struct SourceRules {
         "timerfd_create", "getaddrinfo", "dup", "dup2", "pipe", "pipe2", "fcntl", "ioctl",
     ]
 
+    /// Calls that hold their thread until something else happens. A loop that makes one serves nobody meanwhile.
+    static let waitingCalls: Set<String> = [
+        "sleep", "usleep", "nanosleep", "clock_nanosleep", "sem_wait", "sem_timedwait", "pthread_cond_wait",
+        "pthread_cond_timedwait", "pthread_join", "poll", "ppoll", "select", "pselect", "waitpid", "wait4", "flock", "fsync",
+        "fdatasync", "getaddrinfo", "epoll_wait", "popen",
+    ]
+    /// The same as methods, of semaphores and queues.
+    static let waitingMethods = [".wait()", ".sync {", ".sync("]
+
+    /// Where waiting is right, and whose thread it is. No file of a part that lives on a loop is among them, but for the loop itself.
+    static let waitingFiles: [String: String] = [
+        "EventLoop/EventLoop.swift": "the one wait of a loop: for its own descriptors",
+        "EventLoop/Resolver.swift": "the resolver's own threads",
+        "EventLoop/StateFile.swift": "at the start, before there is a loop",
+        "Primitives/Threads.swift": "what others wait with",
+        "Telemetry/LogWriter.swift": "the log's own thread, and the main thread at the end",
+        "Configuration/FileBytes.swift": "files of the configuration, read at the start by the main thread",
+        "CommandLineTool/Outcome.swift": "the main thread of a command",
+        "CommandLineTool/HealthProbe.swift": "the main thread of a command",
+        "CommandLineTool/SessionLookUp.swift": "the main thread of a command",
+        "CommandLineTool/ServeCommand.swift": "the main thread, for the end of the server",
+        "CommandLineTool/ServerLife.swift": "the main thread, for the end of the server",
+    ]
+
     static let maxLines = 500
     /// How far from `@unchecked Sendable` its argument may stand.
     static let argumentDistance = 4
@@ -42,6 +66,9 @@ struct SourceRules {
         if lines.count - 1 > Self.maxLines { faults.append("\(file): \(lines.count - 1) lines, at most \(Self.maxLines)") }
         for (index, line) in lines.enumerated() {
             for fault in self.faults(code: Self.code(line)) { faults.append("\(file):\(index + 1): \(fault)") }
+            for call in waits(Self.code(line), file: file) {
+                faults.append("\(file):\(index + 1): \(call) holds its thread; say whose thread that is in waitingFiles")
+            }
             for word in Self.wordsThatNeedAnArgument where Self.code(line).contains(word) && !Self.hasArgument(lines, at: index) {
                 faults.append("\(file):\(index + 1): \(word) without the argument why it is right")
             }
@@ -71,6 +98,13 @@ struct SourceRules {
             for call in Self.calls(code) where Self.kernelCalls.contains(call) { faults.append("\(call)() outside of EventLoop") }
         }
         return faults
+    }
+
+    /// The simulator is no part of the product.
+    private func waits(_ code: String, file: String) -> [String] {
+        let name = file.split(separator: "/").last.map(String.init) ?? file
+        guard target != "JanuarySimulator", Self.waitingFiles["\(target)/\(name)"] == nil else { return [] }
+        return Self.calls(code).filter(Self.waitingCalls.contains) + Self.waitingMethods.filter(code.contains)
     }
 
     private static let declarations: Set<String> = [

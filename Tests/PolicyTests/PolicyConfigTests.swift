@@ -119,6 +119,16 @@ private func read(_ yaml: String) -> (policy: Policy, problems: [String], warnin
         #expect(policy.decide([:])?.scopes == ["new:scope"])
     }
 
+    @Test(arguments: [
+        ("food_serch", "did you mean \"food_search\"? Known are food_analysis, "),
+        ("water_logs", "did you mean \"water_log\"? Known are "), ("everything", "known are food_analysis, "),
+    ])
+    func aFeatureThatNobodyKnowsIsNearOneThatIs(feature: String, hint: String) {
+        let problems = read("features: [\(feature)]").problems
+        #expect(problems.count == 1)
+        #expect(problems.first.map { "\($0)" }?.contains("is not a feature; \(hint)") == true, "\(problems)")
+    }
+
     @Test func nestingIsBounded() {
         let deep = String(repeating: "{ not: ", count: 9) + "{ claim: a, exists: true }" + String(repeating: " }", count: 9)
         #expect(read("features: [glucose]\ngrants: [{ when: \(deep), features: [] }]").problems.count == 1)
@@ -190,7 +200,12 @@ private func read(_ yaml: String) -> (policy: Policy, problems: [String], warnin
     }
 
     @Test(arguments: [
-        ("{ refused: true }", []), ("{ refused: no_end_user }", []), ("{ scopes: [\"foods:read\"] }", []),
+        ("{ refused: true }", []), ("{ refused: no_end_user }", []), ("{ scopes: [] }", []), ("{ features: [] }", []),
+        (
+            "{ scopes: [\"foods:read\"] }",
+            ["config.yaml:4: policy_tests[0]: a: expected scopes [foods:read], got [] (no_end_user)"]
+        ),
+        ("{ ttl_seconds: 1800 }", ["config.yaml:4: policy_tests[0]: a: expected ttl_seconds 1800, got none (no_end_user)"]),
         (
             "{ refused: no_features }",
             ["config.yaml:4: policy_tests[0]: a: expected to be refused with no_features, got no_end_user"]
@@ -200,6 +215,21 @@ private func read(_ yaml: String) -> (policy: Policy, problems: [String], warnin
     ])
     func refusalOfTheMappingCounts(expect: String, expected: [String]) {
         #expect(run("  - { name: a, expect: \(expect) }") { _ in .refused(code: "no_end_user") } == expected)
+    }
+
+    /// A test of scopes alone says nothing about who it is.
+    @Test(arguments: [
+        ("{ scopes: [\"foods:read\"] }", []), ("{ refused: no_end_user }", []),
+        ("{ refused: false }", ["config.yaml:4: policy_tests[0]: a: expected not to be refused, got no_end_user"]),
+    ])
+    func whoIsLeftOutOfTheClaimsIsNotMissed(expect: String, expected: [String]) {
+        #expect(run("  - { name: a, expect: \(expect) }") { _ in .unnamed(code: "no_end_user") } == expected)
+    }
+
+    @Test func claimsThatNoVerifierAcceptsAreAProblem() {
+        #expect(
+            run("  - { name: a, claims: { iss: x }, expect: { refused: true } }") { _ in .notAccepted("no verifier") }
+                == ["config.yaml:4: policy_tests[0].claims: a: no verifier"])
     }
 
     @Test func claimsReachTheMappingWithTheirTypes() {

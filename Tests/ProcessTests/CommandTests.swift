@@ -54,7 +54,7 @@ import Testing
             scenario.simulator.addFault(FaultRule(.refused(500, "internal_error"), on: .discovery))
             let unavailable = try Finished(arguments, input: session)
             #expect(unavailable.code == 2)
-            #expect(unavailable.output.contains("cannot be loaded: status\n"))
+            #expect(unavailable.output.contains("cannot be loaded: status (500)\n"))
         }
     }
 

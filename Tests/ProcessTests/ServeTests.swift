@@ -96,14 +96,48 @@ import Testing
         }
     }
 
+    private static let environment = [
+        "JANUARY_API_KEY": SimulatorSettings.developmentKey, "MANAGEMENT_LISTEN": "off", "FEATURES": "food_search",
+        "AUTH_PROVIDER": "firebase", "FIREBASE_PROJECT_ID": "acme",
+    ]
+
+    @Test func aPathThatIsNoSocketIs69AndIsLeftAlone() async throws {
+        try await onOwnThread {
+            let path = "/tmp/january-\(UUID().uuidString.prefix(8))"
+            try ServerScenario.write(path, "precious")
+            defer { try? FileManager.default.removeItem(atPath: path) }
+            let run = try Finished([], environment: Self.environment.merging(["LISTEN": "unix:\(path)"]) { $1 })
+            #expect(run.code == 69)
+            #expect(
+                run.errors
+                    == "january-token-endpoint: listen: cannot listen on unix:\(path): there is something at this path that is not a socket; it is left alone\n"
+            )
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
+        }
+    }
+
+    @Test func theSocketFileIsGoneAfterTheDrain() async throws {
+        try await onOwnThread {
+            let path = "/tmp/january-\(UUID().uuidString.prefix(8)).sock"
+            let config = FileManager.default.temporaryDirectory.appending(path: "january-\(UUID().uuidString).yaml").path
+            try ServerScenario.write(config, "drain: { delay_seconds: 0 }\n")
+            defer { try? FileManager.default.removeItem(atPath: config) }
+            let server = try Child(
+                ["--config", config],
+                environment: Self.environment.merging(
+                    ["LISTEN": "unix:\(path)", "JANUARY_BASE_URL": "http://127.0.0.1:1"]
+                ) { $1 })
+            _ = try server.logLine("listening")
+            #expect(FileManager.default.fileExists(atPath: path))
+            server.send(SIGTERM)
+            #expect(try server.wait() == 0)
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
     @Test func anAddressOfSomebodyElseIs69() async throws {
         try await onOwnThread {
-            let run = try Finished(
-                [],
-                environment: [
-                    "JANUARY_API_KEY": SimulatorSettings.developmentKey, "LISTEN": "192.0.2.1:1", "MANAGEMENT_LISTEN": "off",
-                    "FEATURES": "food_search", "AUTH_PROVIDER": "firebase", "FIREBASE_PROJECT_ID": "acme",
-                ])
+            let run = try Finished([], environment: Self.environment.merging(["LISTEN": "192.0.2.1:1"]) { $1 })
             #expect(run.code == 69)
             #expect(run.errors.hasPrefix("january-token-endpoint: listen: cannot listen on 192.0.2.1:1: "))
             #expect(run.errors.split(separator: "\n").count == 1)
@@ -243,7 +277,8 @@ import Testing
     @Test func sighupDoesNotEndIt() async throws {
         try await ServerScenario.run { scenario in
             scenario.server.send(SIGHUP)
-            _ = try scenario.server.logLine("SIGHUP is ignored: this version reads its configuration only at the start")
+            _ = try scenario.server.logLine(
+                "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
             #expect(try scenario.exchange("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").hasPrefix("HTTP/1.1 200 "))
         }
     }

@@ -83,6 +83,21 @@ struct JWTSessionVerifierTests {
         #expect(rig.metric("sessions_total{verifier=\"any\",verdict=\"accepted\",reason=\"person\"}") == 2)
     }
 
+    /// One text in two spellings (composed, decomposed) is equal for people and for `String`, and two issuers for RFC 7519.
+    @Test func issuersAreComparedByTheirBytes() async throws {
+        let (composed, decomposed) = ("https://caf\u{E9}.example", "https://cafe\u{301}.example")
+        let one = try Self.rig([Self.verifier("public_key_files: [ec.pem]", issuer: composed)])
+        #expect(await one.verify(Self.ec.sign(claims: one.claims(issuer: composed))) == .accepted())
+        #expect(await one.verify(Self.ec.sign(claims: one.claims(issuer: decomposed))) == .refused(.noVerifierForIssuer))
+        let both = try Self.rig([
+            Self.verifier("public_key_files: [ec.pem]", issuer: composed),
+            Self.verifier("public_key_files: [ec2.pem]", issuer: decomposed),
+        ])
+        #expect(await both.verify(Self.ec.sign(claims: both.claims(issuer: composed))) == .accepted())
+        #expect(await both.verify(Self.ec2.sign(claims: both.claims(issuer: decomposed))) == .accepted())
+        #expect(await both.verify(Self.ec.sign(claims: both.claims(issuer: decomposed))) == .refused(.signature))
+    }
+
     @Test func withoutAVerifierForTheIssuerATokenIsRefused() async throws {
         let rig = try Self.rig([Self.verifier("public_key_files: [ec.pem]")])
         #expect(

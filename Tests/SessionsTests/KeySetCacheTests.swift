@@ -71,6 +71,25 @@ struct KeySetCacheTests {
         #expect(rig.provider.requestedURLs.count == 3)
     }
 
+    /// The set's only key has no ID and would fit: it is not the key that the token names.
+    @Test func anUnknownKeyIDLoadsTheSetAnewThoughAKeyWithoutOneFits() async throws {
+        let unnamed = SigningKey.generate(.es256)
+        let rig = try Self.rig()
+        rig.provider.set(Self.url, .page(body: [unnamed].keySet))
+        await rig.start()
+        #expect(await rig.verify(unnamed.sign(claims: rig.claims())) == .accepted())
+        #expect(rig.provider.requestedURLs.count == 1)
+        #expect(
+            await rig.verify(unnamed.sign(header: ["alg": "ES256", "kid": "k1"], claims: rig.claims())) == .refused(.unknownKey))
+        #expect(rig.provider.requestedURLs.count == 2)
+        for _ in 0..<20 { _ = await rig.verify(Self.first.sign(claims: rig.claims())) }
+        #expect(rig.provider.requestedURLs.count == 2)
+        await rig.pass(.seconds(30))
+        rig.provider.set(Self.url, .page(body: [unnamed, Self.first].keySet))
+        #expect(await rig.verify(Self.first.sign(claims: rig.claims())) == .accepted())
+        #expect(rig.provider.requestedURLs.count == 3)
+    }
+
     @Test func aTokenThatMayBeNewerThanTheSetIsToldToComeBack() async throws {
         let rig = try await Self.loaded()
         _ = await rig.verify(Self.second.sign(claims: rig.claims()))
@@ -113,14 +132,38 @@ struct KeySetCacheTests {
         let state = try #require(rig.shared.keySets.first).state
         #expect(state.snapshot == nil)
         #expect(state.failingSince == began)
-        #expect(state.lastFailure == .unreachable)
-        #expect(rig.metric("jwks_refreshes_total{source=\"jwt\",result=\"unreachable\"}") == 2)
+        #expect(state.lastFailure == .notSent(.refused))
+        #expect(rig.metric("jwks_refreshes_total{source=\"jwt\",result=\"refused\"}") == 2)
         rig.provider.set(Self.url, .page(body: [Self.first].keySet))
         await rig.pass(.seconds(2))
         #expect(await rig.verify(Self.first.sign(claims: rig.claims())) == .accepted())
         #expect(try #require(rig.shared.keySets.first).state.failingSince == nil)
         #expect(rig.logged.lines.filter { $0.contains("key set could not be loaded") }.count == 1)
         #expect(rig.logged.lines.contains { $0.contains("key set can be loaded again") })
+    }
+
+    /// An operator who looks at the log now, and not when it began, sees it.
+    @Test func aFailureThatGoesOnIsSaidAgainOnceAMinuteWithoutKeysAndEveryTenMinutesWithThem() async throws {
+        let rig = try Self.rig()
+        rig.provider.set(Self.url, .tlsFailure("certificate_expired"))
+        await rig.start()
+        func warnings() -> [String] {
+            rig.logged.lines.filter { $0.contains("key set could not be loaded") && $0.contains("\"level\":\"warning\"") }
+        }
+        for _ in 0..<60 { await rig.pass(.seconds(10)) }
+        #expect((9...11).contains(warnings().count), "\(warnings().count)")
+        #expect(warnings().allSatisfy { $0.contains("\"reason\":\"tls\"") && $0.contains("\"tls\":\"certificate_expired\"") })
+        // Another reason is news at once.
+        rig.provider.set(Self.url, .failure(.notSent(.dns)))
+        await rig.pass(.seconds(60))
+        #expect(warnings().last?.contains("\"reason\":\"dns\"") == true)
+
+        let stale = try await Self.loaded()
+        stale.provider.set(Self.url, .failure(.notSent(.refused)))
+        for _ in 0..<180 { await stale.pass(.seconds(10)) }
+        let repeated = stale.logged.lines.filter { $0.contains("key set could not be loaded") && $0.contains("warning") }
+        #expect((2...3).contains(repeated.count), "\(repeated.count)")
+        #expect(repeated.allSatisfy { $0.contains("\"has_keys\":true") })
     }
 
     @Test(
@@ -130,7 +173,9 @@ struct KeySetCacheTests {
             (.page(body: "<html>"), .notJSON), (.page(body: "[]"), .notJSON), (.page(body: "{\"keys\":[]}"), .empty),
             (.page(body: "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AAAA\"}]}"), .empty), (.failure(.broken(.tooLarge)), .tooLarge),
             (.page(body: String(repeating: " ", count: 524_289)), .tooLarge), (.failure(.timedOut(sent: true)), .timedOut),
-            (.failure(.broken(.reset)), .broken), (.failure(.notSent(.tls)), .unreachable),
+            (.failure(.broken(.reset)), .broken), (.failure(.notSent(.tls)), .notSent(.tls)),
+            (.failure(.notSent(.dns)), .notSent(.dns)), (.failure(.notSent(.connectTimeout)), .notSent(.connectTimeout)),
+            (.failure(.notSent(.tooLate)), .timedOut), (.tlsFailure("certificate_expired"), .tls("certificate_expired")),
         ] as [(ScriptedProvider.Answer, KeySetLoadFailure)])
     func aBadAnswerNeverReplacesAGoodSet(answer: ScriptedProvider.Answer, failure: KeySetLoadFailure) async throws {
         let rig = try await Self.loaded()

@@ -76,12 +76,13 @@ final class SessionRig: Sendable {
         let arrived = arrived ?? time.monotonic()
         await on(loop) { [self] in
             let trace = SessionTrace(showsClaimValues: showsClaims)
-            verifier.value.verify(
-                SessionCredential(Array(token.utf8)[...]), now: loop.now, requestArrived: arrived, trace: trace
-            ) { [self] verdict in
+            let finish: (SessionVerdict) -> Void = { [self] verdict in
                 loop.assertCurrent()
                 verification.finish(Outcome(verdict), trace.lines.map(\.description))
             }
+            let verdict = verifier.value.verify(
+                SessionCredential(Array(token.utf8)[...]), now: loop.now, requestArrived: arrived, trace: trace, later: finish)
+            if let verdict { finish(verdict) }
         }
         return verification
     }
@@ -91,13 +92,16 @@ final class SessionRig: Sendable {
         await withCheckedContinuation { continuation in
             loop.execute { [self] in
                 let now = loop.now
-                verifier.value.verify(SessionCredential(Array(token.utf8)[...]), now: now, requestArrived: now) { verdict in
+                let finish: (SessionVerdict) -> Void = { verdict in
                     if case .accepted(let session) = verdict {
                         continuation.resume(returning: session)
                     } else {
                         continuation.resume(returning: nil)
                     }
                 }
+                let verdict = verifier.value.verify(
+                    SessionCredential(Array(token.utf8)[...]), now: now, requestArrived: now, later: finish)
+                if let verdict { finish(verdict) }
             }
         }
     }
@@ -177,6 +181,7 @@ final class ScriptedProvider: Sendable {
     enum Answer: Sendable {
         case page(status: Int = 200, fields: [(String, String)] = [], body: String)
         case failure(UpstreamError)
+        case tlsFailure(StaticString)
         /// Answered when the test says so.
         case held
     }
@@ -220,7 +225,7 @@ final class ScriptedProvider: Sendable {
 /// The exchange on the home loop.
 final class ScriptedExchange: HTTPExchange {
     private let provider: ScriptedProvider
-    private let loop: Lock<EventLoop?> = Lock(nil)
+    private(set) var lastTLSFailure: StaticString?
 
     init(_ provider: ScriptedProvider) { self.provider = provider }
 
@@ -232,6 +237,7 @@ final class ScriptedExchange: HTTPExchange {
         let authorization = Fields(request.fields).string(.authorization)
         let timeout = Duration.nanoseconds(deadline.nanoseconds)
         let answer = provider.answer(url, authorization: authorization, maxBytes: request.maxResponseBytes, timeout: timeout)
+        lastTLSFailure = if case .tlsFailure(let reason) = answer { reason } else { nil }
         if case .held = answer {
             // The test releases it through the loop it came from.
             let box = UnsafeTransfer(completion)
@@ -250,6 +256,7 @@ final class ScriptedExchange: HTTPExchange {
             }
             return .success(UpstreamResponse(status: status, fields: Fields(block), body: Array(body.utf8)))
         case .failure(let error): return .failure(error)
+        case .tlsFailure: return .failure(.notSent(.tls))
         case .held: return .failure(.timedOut(sent: true))
         }
     }

@@ -212,7 +212,9 @@ struct SessionsConfigTests {
 
     @Test func sessionsNeedAVerifier() {
         #expect(
-            ReadSessions(text: "sessions: {}").problems == ["c.yaml:1: sessions.verifiers: at least one verifier is required"])
+            ReadSessions(text: "sessions: {}").problems == [
+                "c.yaml:1: sessions.verifiers: at least one verifier is required (or set AUTH_PROVIDER, or SESSION_ISSUER and what belongs to it)"
+            ])
     }
 
     @Test(

@@ -1,10 +1,11 @@
 import Foundation
 import StrictJSON
+import TestSupport
 import Testing
 
 /// Request bodies from the shared corpora (JSONTestSuite and own). Runs where the folder is found.
 @Suite struct JSONCorpusTests {
-    static let file = corporaFolder()?.appendingPathComponent("json-body-cases.jsonl")
+    static let file = Corpora.folder?.appendingPathComponent("json-body-cases.jsonl")
 
     @Test(.enabled(if: file != nil, "the shared corpora are not here"))
     func everyBodyIsReadAsTheCorpusSays() throws {
@@ -29,17 +30,5 @@ import Testing
             judged += 1
         }
         #expect(judged > 300)
-    }
-
-    /// `JANUARY_CORPORA`, else `../shared/corpora` beside a folder above this file.
-    private static func corporaFolder() -> URL? {
-        if let path = ProcessInfo.processInfo.environment["JANUARY_CORPORA"] { return URL(fileURLWithPath: path) }
-        var folder = URL(fileURLWithPath: #filePath)
-        while folder.pathComponents.count > 1 {
-            folder.deleteLastPathComponent()
-            let candidate = folder.deletingLastPathComponent().appendingPathComponent("shared/corpora")
-            if FileManager.default.fileExists(atPath: candidate.path) { return candidate }
-        }
-        return nil
     }
 }

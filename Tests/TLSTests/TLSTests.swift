@@ -146,7 +146,6 @@ private final class Pair {
         let pair = try Pair(Self.client(), Self.server(TestCertificates.shared.get().issue("DNS:localhost"), version, version))
         #expect(pair.handshake() == (.done, .done))
         #expect(pair.client.version == version)
-        #expect(pair.client.negotiatesHTTP1)
         let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         #expect(pair.send(bytes, from: pair.client, to: pair.server) == bytes)
         #expect(pair.send(bytes, from: pair.server, to: pair.client) == bytes)
@@ -279,6 +278,36 @@ private final class Pair {
         #expect(client([]) == .badCertificate)
         #expect(client(Array("no certificate".utf8)) == .badCertificate)
         #expect(client(broken) == .badCertificate)
+    }
+
+    /// A certificate file that was not written to its end, or was damaged, is named as such and never half taken.
+    @Test func certificatesCutOrChangedAreRefusedOrWhole() throws {
+        let pem = try TestCertificates.shared.get().authority
+        func outcome(_ bytes: [UInt8]) -> TLSError? {
+            do throws(TLSError) {
+                _ = try TLSClientContext(trust: .authorities(pem: bytes))
+                return nil
+            } catch {
+                return error
+            }
+        }
+        let end = pem.count - (pem.last == 0x0A ? 1 : 0)
+        for cut in 0..<end { #expect(outcome(Array(pem[..<cut])) == .badCertificate, "cut at \(cut)") }
+        #expect(outcome(Array(pem[..<end])) == nil)
+        // A second one that is cut spoils the first, too.
+        for cut in stride(from: 28, to: end, by: 7) {
+            #expect(outcome(pem + pem[..<cut]) == .badCertificate, "second cut at \(cut)")
+        }
+        let seed: UInt64 = 5_280
+        var random = SeededRandom(seed: seed)
+        for round in 0..<1_000 {
+            var bytes = pem
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            // Bytes of a signature can change without anybody noticing here: what is checked is that nothing crashes.
+            #expect([nil, .badCertificate].contains(outcome(bytes)), "seed \(seed), round \(round)")
+        }
     }
 
     @Test(arguments: ["", "a\u{0}b"]) func aHostThatIsNoNameIsRefused(host: String) throws {

@@ -23,16 +23,16 @@ private final class HeldSink: LogSink {
     func fail() { state.withLock { $0.fails = true } }
     var text: String { String(decoding: state.withLock { $0.bytes }, as: UTF8.self) }
 
-    func write(_ lines: UnsafeRawBufferPointer) -> Bool {
+    func write(_ lines: UnsafeRawBufferPointer) -> Int {
         if isHeld {
             entered.signal()
             gate.wait()
         }
         let copy = Array(lines)
         return state.withLock {
-            if $0.fails { return false }
+            if $0.fails { return 0 }
             $0.bytes += copy
-            return true
+            return copy.count
         }
     }
 }

@@ -17,15 +17,18 @@ package final class RawClient: Sendable {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var one: Int32 = 1
         setsockopt(fd, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
         if let source {
-            inet_pton(AF_INET, source, &address.sin_addr)
-            let bound = withUnsafePointer(to: &address) {
+            // Any address of 127/8 is this machine's: peers that differ, without a network.
+            var own = sockaddr_in()
+            own.sin_family = sa_family_t(AF_INET)
+            inet_pton(AF_INET, source, &own.sin_addr)
+            let bound = withUnsafePointer(to: &own) {
                 $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
             }
             guard bound == 0 else { throw Failure(what: "bind: \(String(cString: strerror(errno)))") }
         }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
         inet_pton(AF_INET, host, &address.sin_addr)
         let result = withUnsafePointer(to: &address) {

@@ -26,7 +26,7 @@ struct BreakerScenarioTests {
     @Test
     func anAnswerAboutTheAccountIsEverybodysForFiveSecondsAtATime() async throws {
         for row in Self.accountWide {
-            let fixture = try await EndpointFixture()
+            let fixture = try await EndpointFixture(isTimeFrozen: true)
             let what = Comment(rawValue: row.reason)
             fixture.simulator.configure(row.change)
             for user in 1...6 {
@@ -61,7 +61,7 @@ struct BreakerScenarioTests {
     @Test
     func fiveFailuresInARowFromThreePeopleStopTheMintsButForOneProbeASecond() async throws {
         for (name, fault, status) in Self.runs {
-            let fixture = try await EndpointFixture()
+            let fixture = try await EndpointFixture(isTimeFrozen: true)
             let what = Comment(rawValue: name)
             let rule = fixture.simulator.addFault(FaultRule(fault, on: .mint, times: nil))
             for count in 0..<5 {
@@ -124,7 +124,7 @@ struct BreakerScenarioTests {
 
     @Test
     func anUnreachableJanuaryIsAskedOnceASecond() async throws {
-        let fixture = try await EndpointFixture(baseURL: "http://127.0.0.1:1")
+        let fixture = try await EndpointFixture(baseURL: "http://127.0.0.1:1", isTimeFrozen: true)
         for user in 0..<7 {
             let answer = try await fixture.mint(try fixture.session("user-\(user)"))
             #expect(answer.status == 502)
@@ -137,7 +137,7 @@ struct BreakerScenarioTests {
 
     @Test(arguments: [("3", 3), (nil, 2)] as [(String?, Int)])
     func afterARateLimitNothingIsSentUntilItHasPassed(_ wait: String?, _ seconds: Int) async throws {
-        let fixture = try await EndpointFixture()
+        let fixture = try await EndpointFixture(isTimeFrozen: true)
         fixture.simulator.addFault(FaultRule(.refused(429, "rate_limited", retryAfter: wait), on: .mint))
         for user in 1...4 {
             let answer = try await fixture.mint(try fixture.session("user-\(user)"))

@@ -30,17 +30,21 @@ final class EndpointFixture: Sendable {
     ///   - sessions: the list of verifiers; `ORIGIN` stands for the simulator's origin.
     ///   - more: further lines at the root of the configuration; sections named here replace the fixture's own.
     ///   - files: beside the configuration, by name.
+    ///   - revocations: the double that stands for the state's own.
+    ///   - auditOutput: of `audit.file`.
     ///   - baseURL: of January, the simulator's when `nil`.
+    ///   - isTimeFrozen: only ``advance(by:)`` moves the clocks: for what may not happen in between however slow the machine is.
     ///   - prepare: done to the simulator before the endpoint starts.
     init(
         january: String = "", sessions: String? = nil, more: String = "", grants: String = "features: [food_search]",
         simulator configuration: Simulator.Configuration? = nil, secondKey: String? = nil, files: [String: String] = [:],
-        baseURL: String? = nil, prepare: (Simulator) -> Void = { _ in }
+        revocations: RevocationDouble? = nil, auditOutput: (any LogOutput)? = nil, baseURL: String? = nil,
+        isTimeFrozen: Bool = false, prepare: (Simulator) -> Void = { _ in }
     ) async throws {
         var configuration = configuration ?? Self.quickSimulator
         configuration.sharedSecret = configuration.sharedSecret ?? Secret(Self.sessionSecret)
         configuration.issuer = configuration.issuer ?? Self.issuer
-        time = ShiftedTime()
+        time = ShiftedTime(isFrozen: isTimeFrozen)
         simulator = try Simulator(configuration, time: time)
         try simulator.start()
         prepare(simulator)
@@ -68,7 +72,7 @@ final class EndpointFixture: Sendable {
             .joined(separator: "\n")
         let text = """
             listen: "127.0.0.1:0"
-            management: { listen: "127.0.0.1:0" }
+            \(more.contains("management:") ? "" : #"management: { listen: "127.0.0.1:0" }"#)
             january:
               api_key_file: api_key
               base_url: \(baseURL ?? simulator.origin)
@@ -88,7 +92,9 @@ final class EndpointFixture: Sendable {
         logs = LogMemory()
         let log = Log(level: .debug, format: .json, time: time, output: logs)
         let ready = Promise<SystemError?>("endpoint")
-        endpoint = try TokenEndpoint(config: config, log: log, metrics: Metrics(), time: time, ready: { ready.fulfil($0) })
+        endpoint = try TokenEndpoint(
+            config: config, log: log, metrics: Metrics(), time: time, auditOutput: auditOutput,
+            revocations: revocations, ready: { ready.fulfil($0) })
         port = try #require(endpoint.publicAddress.port)
         managementPort = try #require(endpoint.managementAddress?.port)
         #expect(try await ready.value() == nil)
@@ -158,6 +164,24 @@ final class EndpointFixture: Sendable {
         if let session { lines.append("Authorization: Bearer \(session)") }
         return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n", port: port ?? self.port, from: source)
     }
+
+    /// A request to the management listener with the fixture's own token.
+    func manage(
+        _ line: String, fields: [String] = [], token: String? = EndpointFixture.managementToken, body: String? = nil
+    ) async throws -> Answer {
+        var lines = ["\(line) HTTP/1.1", "Host: localhost", "Connection: close"] + fields
+        if let token { lines.append("Authorization: Bearer \(token)") }
+        if let body { lines.append("Content-Length: \(body.utf8.count)") }
+        return try await exchange(lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? ""), port: managementPort)
+    }
+
+    static let managementToken = "management-token-0123456789abcdef"
+    /// Sections of the configuration with which the management API is on; the file `token` is part of ``managementFiles``.
+    static let managed = """
+        management: { listen: "127.0.0.1:0", token_files: [token, token_2] }
+        state: "sqlite:state.db"
+        """
+    static let managementFiles = ["token": managementToken, "token_2": "second-" + managementToken]
 
     func get(_ path: String, port: UInt16? = nil) async throws -> Answer {
         try await exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", port: port ?? managementPort)
@@ -251,12 +275,20 @@ final class EndpointFixture: Sendable {
     }
 }
 
-/// The system's clocks, moved on by hand.
+/// The system's clocks, moved on by hand; frozen, by hand alone.
 final class ShiftedTime: TimeSource {
-    private let system = SystemTime()
+    private let frozen: (monotonic: MonotonicInstant, wall: WallInstant)?
     private let shift = Lock(Duration.zero)
+    private let step = Lock(Duration.zero)
 
-    func monotonic() -> MonotonicInstant { system.monotonic() + shift.withLock { $0 } }
-    func wall() -> WallInstant { system.wall() + shift.withLock { $0 } }
+    init(isFrozen: Bool = false) {
+        let system = SystemTime()
+        frozen = isFrozen ? (system.monotonic(), system.wall()) : nil
+    }
+
+    func monotonic() -> MonotonicInstant { (frozen?.monotonic ?? SystemTime().monotonic()) + shift.withLock { $0 } }
+    func wall() -> WallInstant { (frozen?.wall ?? SystemTime().wall()) + shift.withLock { $0 } + step.withLock { $0 } }
     func advance(by duration: Duration) { shift.withLock { $0 += duration } }
+    /// The wall clock alone is set to another time.
+    func stepWall(by duration: Duration) { step.withLock { $0 += duration } }
 }

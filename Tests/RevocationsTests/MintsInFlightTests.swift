@@ -2,7 +2,7 @@ import Primitives
 import TestSupport
 import Testing
 
-@testable import January
+@testable import Revocations
 
 @Suite struct MintsInFlightTests {
     private let soon = MonotonicInstant(nanoseconds: 8)

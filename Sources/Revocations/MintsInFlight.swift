@@ -48,7 +48,18 @@ package final class MintsInFlight: Sendable {
         }
     }
 
+    /// Mints that were sent and got no answer, by end user: January may commit them for a while yet.
+    private struct Unanswered: Sendable {
+        var users: [Key: (until: MonotonicInstant, count: Int)] = [:]
+        /// When what does not fit in the table ends: until then everybody may have one.
+        var everybodyUntil: MonotonicInstant?
+    }
+
+    /// End users with unanswered mints that are known one by one.
+    package static let maxUnanswered = 100_000
+
     private let shards: [Lock<[Key: Present]>]
+    private let unanswered = Lock(Unanswered())
     private let total = Atomic<Int>(0)
     private let maxCount: Atomic<Int>
     private let lastNumber = Atomic<UInt64>(0)
@@ -90,6 +101,50 @@ package final class MintsInFlight: Sendable {
             return rest.count < present.entries.count
         }
         if wasIn { total.subtract(1, ordering: .relaxed) }
+    }
+
+    /// It was sent, and there will be no answer: it is under way no longer, but January may commit it until then.
+    package func leaveUnanswered(_ entry: Entry, until: MonotonicInstant, now: MonotonicInstant) {
+        unanswered.withLock { unanswered in
+            if unanswered.users.count >= Self.maxUnanswered {
+                unanswered.users = unanswered.users.filter { $0.value.until > now }
+            }
+            if unanswered.users.count >= Self.maxUnanswered && unanswered.users[entry.key] == nil {
+                unanswered.everybodyUntil = max(unanswered.everybodyUntil ?? until, until)
+            } else {
+                let known = unanswered.users[entry.key].flatMap { $0.until > now ? $0 : nil }
+                unanswered.users[entry.key] = (max(known?.until ?? until, until), (known?.count ?? 0) + 1)
+            }
+        }
+        leave(entry)
+    }
+
+    /// Unanswered mints of one end user; at least 1 for everybody while there were too many to tell apart.
+    package func unansweredCount(of endUserID: String, now: MonotonicInstant) -> Int {
+        let key = Key(endUserID)
+        return unanswered.withLock { unanswered in
+            if let user = unanswered.users[key] {
+                if user.until > now { return user.count }
+                unanswered.users[key] = nil
+            }
+            return unanswered.everybodyUntil.map { $0 > now ? 1 : 0 } ?? 0
+        }
+    }
+
+    /// Nobody has an unanswered mint.
+    package func hasNoUnanswered(now: MonotonicInstant) -> Bool {
+        unanswered.withLock { unanswered in
+            (unanswered.everybodyUntil ?? now) <= now && !unanswered.users.values.contains { $0.until > now }
+        }
+    }
+
+    /// The number of the last entry: whoever enters later has a greater one.
+    package var latestNumber: UInt64 { lastNumber.load(ordering: .sequentiallyConsistent) }
+
+    /// Somebody of this end user entered at or before `number` and is still in.
+    package func hasEntries(of endUserID: String, through number: UInt64) -> Bool {
+        let key = Key(endUserID)
+        return shard(key).withLock { $0[key]?.entries.contains { $0.number <= number } ?? false }
     }
 
     /// Those of one end user, oldest first.

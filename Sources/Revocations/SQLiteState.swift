@@ -1,0 +1,226 @@
+import EventLoop
+import Primitives
+import SQLite
+import Telemetry
+
+/// The state file, opened: checked, of our version, this process's alone, its fences in memory. Opening blocks; it is part of the start.
+package struct SQLiteState: Sendable {
+    package struct Options: Sendable {
+        package var path: String
+        /// `state_must_exist`
+        package var mustExist = false
+        /// For another process that is about to end.
+        package var waitsFor: Duration = .seconds(25)
+        /// Configuration keys with what was made of their values: must be as at the first start.
+        package var identity: [String: String] = [:]
+        /// `end_user_id.accept_new_mapping`
+        package var acceptsNewIdentity = false
+        /// `log.hash_secret_file`; `nil`: the state's own random key.
+        package var hashSecret: Secret?
+
+        package init(path: String) { self.path = path }
+    }
+
+    /// What the start tells the operator.
+    package struct Findings: Sendable, Equatable {
+        package var isNew = false
+        /// The last process did not end in order.
+        package var wasUnclean = false
+        /// The mode of a folder that others may read.
+        package var openFolderMode: UInt32?
+        /// Keys that differ and were accepted.
+        package var acceptedChanges: [String] = []
+        package init() {}
+    }
+
+    let thread: SQLiteThread
+    let lock: FileLock
+    package let path: String
+    package let fences: FenceTable
+    package let findings: Findings
+    package let hash: EndUserHash
+    package let storeID: String
+
+    private static let identityPrefix = "identity:"
+    private static let hashIdentity = "log.hash_secret_file"
+
+    /// - Parameter givesUp: asked while it waits for another process.
+    package static func open(
+        _ options: Options, time: any TimeSource, givesUp: () -> Bool = { false }
+    ) throws(StateOpenError) -> SQLiteState {
+        let path = options.path
+        var findings = Findings()
+        let lock = try acquire(options, time, givesUp, &findings)
+        let info = try system(path) { () throws(SystemError) in try StateFile.info(path) }
+        if info == nil {
+            findings.isNew = true
+            let log = try system(path) { () throws(SystemError) in try StateFile.info(path + "-wal") }
+            if log != nil { throw .orphanedLog(path: path) }
+            if options.mustExist { throw .missing(path: path) }
+            try create(path)
+        } else if info?.byteCount == 0 {
+            // A new file gets its name when it is whole: an empty one has lost what it had.
+            throw .damaged(path: path)
+        }
+        try system(path) { () throws(SystemError) in try StateFile.makePrivate(path) }
+        let database = try sqlite(path) { () throws(SQLiteError) in try SQLiteDatabase(path: path) }
+        // Before anything in it is believed.
+        try sqlite(path) { () throws(SQLiteError) in try database.check() }
+        let id = try sqlite(path) { () throws(SQLiteError) in try database.applicationID() }
+        if id != SQLiteSchema.applicationID { throw .foreign(path: path) }
+        let version = try sqlite(path) { () throws(SQLiteError) in try database.userVersion() }
+        if version > SQLiteSchema.migrations.count { throw .newer(path: path) }
+        _ = try sqlite(path) { () throws(SQLiteError) in try database.migrate(SQLiteSchema.migrations) }
+
+        let hash = try prepareHash(database, options)
+        try checkIdentity(database, options, hash, &findings)
+        let storeID = try begin(database, path, &findings, now: time.wall())
+        let fences = try sqlite(path) { () throws(SQLiteError) in try loadFences(database) }
+        return SQLiteState(
+            thread: SQLiteThread(database), lock: lock, path: path, fences: fences, findings: findings, hash: hash,
+            storeID: storeID)
+    }
+
+    // MARK: Files
+
+    private static func acquire(
+        _ options: Options, _ time: any TimeSource, _ givesUp: () -> Bool, _ findings: inout Findings
+    ) throws(StateOpenError) -> FileLock {
+        let path = options.path
+        let folder = StateFile.folder(of: path)
+        try system(path) { () throws(SystemError) in try StateFile.makeFolder(folder) }
+        let info = try system(path) { () throws(SystemError) in try StateFile.info(folder) }
+        if let mode = info?.mode, mode & 0o077 != 0 { findings.openFolderMode = mode }
+        // A file of its own: SQLite closes its file more often than the lock may be lost.
+        let lock = try system(path) { () throws(SystemError) in
+            try FileLock.acquire(path + ".lock", within: options.waitsFor, time: time, givesUp: givesUp)
+        }
+        guard let lock else { throw .inUse(path: path) }
+        return lock
+    }
+
+    /// The whole file under another name first: a crash leaves no half of one.
+    private static func create(_ path: String) throws(StateOpenError) {
+        let temporary = path + ".new"
+        try system(path) { () throws(SystemError) in
+            for suffix in ["-wal", "-shm", "-journal"] { try StateFile.remove(temporary + suffix) }
+            try StateFile.create(temporary)
+        }
+        try sqlite(path) { () throws(SQLiteError) in
+            let database = try SQLiteDatabase(path: temporary)
+            defer { database.close() }
+            try database.migrate(SQLiteSchema.migrations)
+        }
+        try system(path) { () throws(SystemError) in
+            for suffix in ["-wal", "-shm"] { try StateFile.remove(temporary + suffix) }
+            try StateFile.publish(temporary, as: path)
+        }
+    }
+
+    private static func system<Result>(
+        _ path: String, _ body: () throws(SystemError) -> Result
+    ) throws(StateOpenError) -> Result {
+        do throws(SystemError) { return try body() } catch { throw .unusable(path: path, reason: error.text) }
+    }
+
+    private static func sqlite<Result>(
+        _ path: String, _ body: () throws(SQLiteError) -> Result
+    ) throws(StateOpenError) -> Result {
+        do throws(SQLiteError) {
+            return try body()
+        } catch {
+            switch error {
+            case .busy: throw .inUse(path: path)
+            case .corrupt, .notADatabase: throw .damaged(path: path)
+            case .readOnly: throw .unusable(path: path, reason: "it is read-only; make file and folder writable for this process")
+            case .full: throw .unusable(path: path, reason: "the disk is full")
+            case .cannotOpen, .io, .tooBusy, .other: throw .unusable(path: path, reason: error.reason)
+            }
+        }
+    }
+
+    // MARK: What is in it
+
+    /// A configured key, else the state's own; that one is made once and stays.
+    private static func prepareHash(
+        _ database: SQLiteDatabase, _ options: Options
+    ) throws(StateOpenError) -> EndUserHash {
+        if let secret = options.hashSecret { return EndUserHash(secret: secret) }
+        let key = try sqlite(options.path) { () throws(SQLiteError) -> [UInt8] in
+            if let key = try SQLiteSchema.meta("hash_key", database) { return key }
+            let key = SystemRandom.bytes(32)
+            try database.transaction { () throws(SQLiteError) in try SQLiteSchema.setMeta("hash_key", key, database) }
+            return key
+        }
+        return EndUserHash(secret: Secret(key))
+    }
+
+    private static func checkIdentity(
+        _ database: SQLiteDatabase, _ options: Options, _ hash: EndUserHash, _ findings: inout Findings
+    ) throws(StateOpenError) {
+        var identity = options.identity
+        identity[hashIdentity] = hash.fingerprint
+        let known = try sqlite(options.path) { () throws(SQLiteError) -> [String: String] in
+            var known: [String: String] = [:]
+            try database.query("SELECT name, value FROM meta WHERE name GLOB 'identity:*'") { row in
+                let name = (row.text(0) ?? "").dropFirst(identityPrefix.count)
+                known[String(name)] = String(decoding: row.blob(1) ?? [], as: UTF8.self)
+            }
+            return known
+        }
+        if !known.isEmpty {
+            let names = Set(known.keys).union(identity.keys)
+            let changed = names.filter { name in
+                !(known[name] ?? "").utf8.elementsEqual((identity[name] ?? "").utf8)
+            }.sorted()
+            if !changed.isEmpty && !options.acceptsNewIdentity { throw .changed(keys: changed) }
+            findings.acceptedChanges = changed
+            if changed.isEmpty { return }
+        }
+        let recorded = identity
+        try sqlite(options.path) { () throws(SQLiteError) in
+            try database.transaction { () throws(SQLiteError) in
+                try database.run("DELETE FROM meta WHERE name GLOB 'identity:*'")
+                for (name, value) in recorded { try SQLiteSchema.setMeta(identityPrefix + name, Array(value.utf8), database) }
+            }
+        }
+    }
+
+    /// Marks the file as in use, so that the next process knows when this one did not end in order.
+    private static func begin(
+        _ database: SQLiteDatabase, _ path: String, _ findings: inout Findings, now: WallInstant
+    ) throws(StateOpenError) -> String {
+        let (storeID, wasClean) = try sqlite(path) { () throws(SQLiteError) -> (String, Bool) in
+            try database.transaction { () throws(SQLiteError) -> (String, Bool) in
+                let known = try SQLiteSchema.meta("store_id", database)
+                let storeID = known ?? Array(Hex.encode(SystemRandom.bytes(16)).utf8)
+                if known == nil { try SQLiteSchema.setMeta("store_id", storeID, database) }
+                let wasClean = known == nil ? true : try SQLiteSchema.meta("clean", database) == [1]
+                try SQLiteSchema.setMeta("clean", [0], database)
+                // A clock that was wrong when the work was put off must not keep it waiting.
+                let latest = (now + RevocationRecord.lateDelay).nanosecondsSinceEpoch
+                try database.run(
+                    "UPDATE revocations SET next_at = min(next_at, ?), late_at = min(late_at, ?) WHERE phase < 2",
+                    .integer(latest), .integer(latest))
+                return (String(decoding: storeID, as: UTF8.self), wasClean)
+            }
+        }
+        findings.wasUnclean = !wasClean
+        return storeID
+    }
+
+    private static func loadFences(_ database: SQLiteDatabase) throws(SQLiteError) -> FenceTable {
+        let table = FenceTable()
+        var pending: Set<EndUserKey> = []
+        try database.query("SELECT end_user FROM revocations WHERE phase = 0") { row in
+            if let key = EndUserKey(row.blob(0) ?? []) { pending.insert(key) }
+        }
+        try database.query("SELECT end_user, block, since FROM fences") { row in
+            guard let key = EndUserKey(row.blob(0) ?? []) else { return }
+            let fence = Fence(block: SQLiteSchema.block(row.integer(1) ?? 2), since: SQLiteSchema.instant(row.integer(2)))
+            table.set(key, fence: fence, isPending: pending.remove(key) != nil)
+        }
+        for key in pending { table.set(key, fence: nil, isPending: true) }
+        return table
+    }
+}

@@ -1,0 +1,101 @@
+import Primitives
+
+/// What is recorded. The text is the record's `message`, and stable.
+package enum AuditEvent: Sendable, CaseIterable {
+    /// January was asked for a token.
+    case mint
+    /// No token, because of a fence or of a revocation under way.
+    case mintRefused
+    case revocationRequested
+    /// January was asked to revoke, once.
+    case revocationSwept
+    case revocationCompleted
+    /// A block was lifted, or will be with the completion of what is pending.
+    case revocationLifted
+    /// Another API key is in use.
+    case keyChanged
+    case reloaded
+    case securityEvent
+
+    package var message: StaticString {
+        switch self {
+        case .mint: "mint"
+        case .mintRefused: "mint refused"
+        case .revocationRequested: "revocation requested"
+        case .revocationSwept: "revocation swept"
+        case .revocationCompleted: "revocation completed"
+        case .revocationLifted: "revocation lifted"
+        case .keyChanged: "API key changed"
+        case .reloaded: "configuration reloaded"
+        case .securityEvent: "security event"
+        }
+    }
+
+    var level: LogLevel { self == .securityEvent ? .error : .info }
+}
+
+/// The audit trail: one record each for what was given, refused, revoked and changed. Any thread; never blocks.
+///
+/// Records are lines like those of the log, of type `audit`, neither filtered by level nor limited in number: on standard output in the
+/// log's format, in a file always JSON. A record is taken before what it tells of is answered, and written a few milliseconds later.
+package final class AuditLog: Sendable {
+    private enum Target {
+        case log(Log)
+        case output(any LogOutput)
+    }
+
+    private let target: Target
+    private let time: any TimeSource
+    private let config: AuditConfig
+    private let hash: EndUserHash
+    private let endUserID: LogEndUserID
+
+    /// - Parameters:
+    ///   - output: of its own; `nil`: among the lines of `log`.
+    ///   - endUserID: how end users appear, `log.end_user_id`.
+    package init(
+        _ config: AuditConfig, log: Log, output: (any LogOutput)?, time: any TimeSource, hash: EndUserHash,
+        endUserID: LogEndUserID
+    ) {
+        target = output.map(Target.output) ?? .log(log)
+        self.time = time
+        self.config = config
+        self.hash = hash
+        self.endUserID = endUserID
+    }
+
+    /// Goes nowhere: for tests of what only carries it.
+    package static func nowhere(time: any TimeSource) -> AuditLog {
+        AuditLog(
+            AuditConfig(), log: Log(time: time, output: LogNowhere()), output: nil, time: time, hash: .random(), endUserID: .hash)
+    }
+
+    package func write(_ event: AuditEvent, _ fields: @autoclosure () -> [LogField]) {
+        switch target {
+        case .log(let log): log.write(event.level, event.message, fields(), type: .audit)
+        case .output(let output):
+            let line = LogLine(
+                format: .json, time: time.wall(), level: event.level, type: .audit, message: event.message, fields: fields(),
+                leftOut: 0)
+            output.append(line.bytes, type: .audit)
+        }
+    }
+
+    /// The field `end_user` of a record.
+    package func endUser(_ endUserID: String) -> LogField { hash.field(endUserID, as: self.endUserID) }
+
+    package var recordsMints: Bool { config.mints }
+
+    /// No token may be given now, because its record would be lost.
+    package var refusesMints: Bool { config.whenBlocked == .refuse && config.mints && output.isBlocked }
+
+    /// Records that were lost.
+    package var droppedCount: Int { output.droppedAuditCount }
+
+    private var output: any LogOutput {
+        switch target {
+        case .log(let log): log.output
+        case .output(let output): output
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import EventLoop
+import HTTPMessage
+import HTTPServer
+import Primitives
+import Revocations
+import Telemetry
+
+/// The management listener on its one loop: health, readiness, metrics, and revocations through ``RevocationHandler``.
+final class ManagementEndpoint: RequestHandler {
+    private let loop: EventLoop
+    private let readiness: Readiness
+    private let metrics: Metrics
+    private let log: Log
+    private var access: ManagementAccess
+    private var responder = Responder()
+    private let revocations: RevocationHandler
+
+    init(
+        loop: EventLoop, readiness: Readiness, metrics: Metrics, log: Log, config: RootConfig, control: (any RevocationControl)?
+    ) {
+        self.loop = loop
+        self.readiness = readiness
+        self.metrics = metrics
+        self.log = log
+        access = ManagementAccess(config.management)
+        revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
+    }
+
+    // MARK: RequestHandler
+
+    /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
+    func admit(_ exchange: ServerExchange) -> Admission {
+        let head = exchange.head
+        guard let route = ManagementRoute(head.target) else { return refuse(Problem(.notFound)) }
+        if head.method == .options {
+            return .answer(responder.options(allow: route.methods, id: responder.makeRequestID()))
+        }
+        guard route.allows(head.method) else { return refuse(.methodNotAllowed(allow: route.methods)) }
+        if case .refused(let problem) = check(route, exchange) { return refuse(problem) }
+        guard head.method == .post else { return .read(keepContent: false) }
+        return Self.isJSON(head.fields) ? .read(keepContent: true) : refuse(Problem(.unsupportedMediaType))
+    }
+
+    func handle(_ exchange: ServerExchange) {
+        let id = responder.makeRequestID()
+        switch ManagementRoute(exchange.head.target) {
+        case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
+        case .ready?:
+            let state = readiness.state()
+            exchange.respond(responder.json(status: state.status, state.body, id: id))
+        case .metrics?: exchange.respond(metricsPage(exchange.head.fields, id))
+        case .everything?, nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
+        case let route?:
+            if let name = exchange.principal {
+                revocations.handle(exchange, route, id: id, tokenName: name)
+            } else {
+                exchange.respond(responder.problem(Problem(.internalError), id: id))
+            }
+        }
+    }
+
+    func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
+        var problem = Problem(refusal)
+        if problem.code == .contentTooLarge { problem.detail = "The content is too large for a request to revoke." }
+        return responder.problem(problem, id: responder.makeRequestID())
+    }
+
+    private func refuse(_ problem: Problem) -> Admission {
+        .answer(responder.problem(problem, id: responder.makeRequestID()))
+    }
+
+    // MARK: Access
+
+    private func check(_ route: ManagementRoute, _ exchange: ServerExchange) -> ManagementAccess.Finding {
+        let reads = exchange.head.method == .get || exchange.head.method == .head
+        let finding = access.check(route, reads: reads, exchange.head.fields, peer: exchange.peer, now: loop.now)
+        switch finding {
+        case .granted(let name): exchange.principal = name
+        case .refused(let problem):
+            if ["wrong_token", "wrong_tokens"].contains(problem.reason) {
+                let address = exchange.peer.ip?.description ?? "unix"
+                log.write(
+                    .warning, "a wrong management token was sent", [LogField("address", address)], callerCaused: true)
+            }
+        }
+        return finding
+    }
+
+    /// `application/json`, in UTF-8 and without a coding; without a Content-Type the content can be nothing else, either.
+    private static func isJSON(_ fields: Fields) -> Bool {
+        if let coding = fields.first(.contentEncoding), !ASCII.equalIgnoringCase(coding, "identity".utf8) { return false }
+        guard let type = fields.first(.contentType) else { return true }
+        guard fields.count(of: .contentType) == 1 else { return false }
+        let parts = type.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map { part in
+            part.drop(while: isBlank).reversed().drop(while: isBlank).reversed()
+        }
+        guard ASCII.equalIgnoringCase(Array(parts[0]), "application/json".utf8) else { return false }
+        return parts.dropFirst().allSatisfy { parameter in
+            let text = Array(parameter)
+            return text.isEmpty || ASCII.equalIgnoringCase(text, "charset=utf-8".utf8)
+                || ASCII.equalIgnoringCase(text, "charset=\"utf-8\"".utf8)
+        }
+    }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == ASCII.space || byte == 0x09 }
+
+    // MARK: Metrics
+
+    private func metricsPage(_ fields: Fields, _ id: RequestID) -> ServerResponse {
+        let page = metrics.prometheusText()
+        var response = responder.content(status: 200, type: Metrics.contentType, page, id: id)
+        HeadEncoder.field(.vary, literal: "Accept-Encoding", to: &response.fields)
+        if Gzip.isAccepted(fields), let compressed = Gzip.compress(page) {
+            response.content = compressed
+            HeadEncoder.field(.contentEncoding, literal: "gzip", to: &response.fields)
+        }
+        return response
+    }
+}

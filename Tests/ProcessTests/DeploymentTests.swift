@@ -1,0 +1,139 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The files that operators copy: what they promise is what the program does.
+@Suite struct DeploymentTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    /// Words between two marks, over continued lines.
+    private static func words(in text: String, from start: String, to end: String) throws -> [String] {
+        let first = try #require(text.range(of: start))
+        let last = try #require(text.range(of: end, range: first.upperBound..<text.endIndex))
+        return text[first.upperBound..<last.lowerBound].split { $0.isWhitespace || $0 == "\\" }.map(String.init)
+    }
+
+    // MARK: Packages
+
+    /// The script, the image and the package description name the same libraries.
+    @Test func oneListOfLibraries() throws {
+        let script = try Self.words(in: Self.text("scripts/install-dependencies"), from: "build) packages=(", to: ")")
+        let libraries = Set(script.filter { $0.hasSuffix("-dev") })
+        #expect(libraries.count >= 5)
+
+        let image = try Self.text("Dockerfile")
+        let stages = image.components(separatedBy: "FROM ").dropFirst()
+        #expect(stages.count == 2)
+        let install = "apt-get install -y --no-install-recommends "
+        let built = Set(try Self.words(in: try #require(stages.first), from: install, to: "&&"))
+        #expect(built.filter { $0.hasSuffix("-dev") } == libraries)
+        #expect(built.contains("pkg-config"))
+
+        let package = try Self.text("Package.swift")
+        let described = Set(package.matches(of: /apt: "([^"]+)"/).map { String($0.output.1) }).subtracting(["libc6-dev"])
+        #expect(described == libraries)
+
+        // Debian 12's names of what is linked at run time.
+        let runtime = [
+            "libssl-dev": "libssl3", "zlib1g-dev": "zlib1g", "libyaml-dev": "libyaml-0-2", "libsqlite3-dev": "libsqlite3-0",
+            "libhiredis-dev": "libhiredis0.14",
+        ]
+        let run = Set(try Self.words(in: try #require(stages.last), from: install, to: "&&"))
+        #expect(run == Set(libraries.map { runtime[$0] ?? "the runtime of \($0)" } + ["ca-certificates"]))
+    }
+
+    @Test func theImageRunsAsNobodyAndIsAskedForItsHealth() throws {
+        let lines = try Self.text("Dockerfile").split(separator: "\n").map(String.init)
+        #expect(lines.contains("USER 10001"))
+        #expect(
+            lines.contains { $0.hasPrefix("HEALTHCHECK ") && $0.hasSuffix(#"CMD ["january-token-endpoint", "healthcheck"]"#) })
+        #expect(lines.contains(#"ENTRYPOINT ["january-token-endpoint"]"#))
+        #expect(lines.contains { $0.hasPrefix("ENV ") && $0.contains("SWIFT_BACKTRACE=enable=no") })
+    }
+
+    // MARK: systemd
+
+    @Test func theUnitLeavesRoomForTheDrainAndForConnections() throws {
+        var section = ""
+        var values: [String: [String]] = [:]
+        for line in try Self.text("deploy/systemd/january-token-endpoint.service").split(separator: "\n") {
+            if line.hasPrefix("#") { continue }
+            if line.hasPrefix("[") {
+                section = String(line)
+            } else {
+                let pair = line.split(separator: "=", maxSplits: 1).map(String.init)
+                values["\(section).\(try #require(pair.first))", default: []].append(pair.count > 1 ? pair[1] : "")
+            }
+        }
+        let known: Set<String> = [
+            "[Unit].Description", "[Unit].After", "[Unit].Wants", "[Service].ExecStart", "[Service].Environment",
+            "[Service].LoadCredential", "[Service].DynamicUser", "[Service].NoNewPrivileges", "[Service].ProtectSystem",
+            "[Service].ProtectHome", "[Service].PrivateTmp", "[Service].PrivateDevices", "[Service].RestrictAddressFamilies",
+            "[Service].LimitNOFILE", "[Service].Restart", "[Service].TimeoutStopSec", "[Install].WantedBy", "[Service].Type",
+            "[Service].WatchdogSec", "[Service].StateDirectory", "[Service].ExecReload", "[Service].NotifyAccess",
+        ]
+        #expect(Set(values.keys).isSubset(of: known), "\(Set(values.keys).subtracting(known))")
+        func number(_ key: String) -> Int? { values["[Service].\(key)"]?.first.flatMap { Int($0) } }
+        // drain.timeout_seconds is 20.
+        #expect(try #require(number("TimeoutStopSec")) > 20)
+        // max_connections, january.max_connections and what else is open.
+        #expect(try #require(number("LimitNOFILE")) >= 10_000 + 256 + 64)
+        #expect(values["[Service].ExecStart"]?.first?.contains("/january-token-endpoint serve --config ") == true)
+        #expect(values["[Service].Environment"]?.contains("SWIFT_BACKTRACE=enable=no") == true)
+        #expect(values["[Service].RestrictAddressFamilies"] == ["AF_INET AF_INET6 AF_UNIX"])
+    }
+
+    // MARK: nginx
+
+    private static let nginx: String? = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
+
+    @Test(.enabled(if: nginx != nil, "nginx is not installed"))
+    func nginxAcceptsItsConfiguration() async throws {
+        let program = try #require(Self.nginx)
+        try await onOwnThread {
+            let identity = try TestCertificates.shared.get().issue("DNS:api.acme.example")
+            let folder = FileManager.default.temporaryDirectory.appending(path: "january-nginx-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: folder) }
+            try Data(identity.certificate).write(to: folder.appending(path: "acme.pem"))
+            try Data(identity.privateKey).write(to: folder.appending(path: "acme.key"))
+            var text = try Self.text("deploy/nginx/january.conf")
+            // A test binds its sockets: on a path of ours instead of a port that needs rights.
+            for (from, to) in [
+                ("listen 443 ssl", "listen unix:\(folder.path)/x ssl"), ("/etc/ssl/acme", "\(folder.path)/acme"),
+            ] {
+                #expect(text.contains(from))
+                text = text.replacing(from, with: to)
+            }
+            let whole = "pid \(folder.path)/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n\(text)\n}\n"
+            try Data(whole.utf8).write(to: folder.appending(path: "nginx.conf"))
+            let process = Process()
+            process.executableURL = URL(filePath: program)
+            process.arguments = ["-t", "-q", "-p", folder.path, "-c", folder.appending(path: "nginx.conf").path]
+            let errors = Pipe()
+            process.standardError = errors
+            try process.run()
+            let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 0, "\(said)")
+        }
+    }
+
+    /// A mint is never sent twice, nginx waits longer than the budget, and it closes idle connections first.
+    @Test func nginxDoesWhatAMintNeeds() throws {
+        let text = try Self.text("deploy/nginx/january.conf")
+        let wait = try #require(text.firstMatch(of: /proxy_read_timeout (\d+)s;/)).output.1
+        #expect(try #require(Int(wait)) > 8)
+        #expect(text.contains("proxy_next_upstream off;"))
+        #expect(text.contains("proxy_http_version 1.1;"))
+        #expect(text.contains(#"proxy_set_header Connection "";"#))
+        #expect(!text.contains("keepalive_timeout"), "nginx's own 60 s are below our 75 s")
+    }
+}
