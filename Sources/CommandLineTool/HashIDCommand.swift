@@ -1,4 +1,5 @@
 import Primitives
+import Revocations
 import Telemetry
 import TokenEndpoint
 
@@ -12,9 +13,19 @@ enum HashIDCommand {
         }
         let loaded = LoadedConfiguration(invocation)
         guard let config = loaded.config else { return loaded.refuse(console) }
-        guard let secret = config.log.hashSecret?.secret else {
+        var secret = config.log.hashSecret?.secret
+        if secret == nil, case .sqlite(let path) = config.state {
+            do throws(StateOpenError) {
+                secret = try SQLiteState.hashKey(at: path)
+            } catch {
+                console.complain(error.description)
+                return .failed
+            }
+        }
+        guard let secret else {
             console.complain(
-                "there is no log.hash_secret_file: the key of the hashes is a random one of each process, and ends with it")
+                "there is neither a log.hash_secret_file nor a state: the key of the hashes is a random one of each process, and ends"
+                    + " with it")
             return .failed
         }
         console.print(EndUserHash(secret: secret).hash(id))

@@ -48,7 +48,8 @@ enum ServeCommand {
         let signals = SignalWatcher([SIGTERM, SIGINT, SIGHUP]) { life.received($0) }
         do throws(TokenEndpoint.StartError) {
             let endpoint = try TokenEndpoint(
-                config: config, log: log, metrics: metrics, time: time, auditOutput: audit?.writer
+                config: config, log: log, metrics: metrics, time: time, auditOutput: audit?.writer,
+                givesUp: { life.hasBeenSignalled }
             ) { life.listening($0) }
             life.started(endpoint, config: config)
         } catch {

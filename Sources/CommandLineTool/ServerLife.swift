@@ -66,7 +66,8 @@ final class ServerLife: Sendable {
 
     func failed(_ error: TokenEndpoint.StartError) {
         switch error {
-        case .cannotListen: finish(Ending(code: .unavailable, message: error.description))
+        case .state(.changed): finish(Ending(code: .configuration, message: error.description))
+        case .cannotListen, .state: finish(Ending(code: .unavailable, message: error.description))
         case .system, .tls: finish(Ending(code: .failed, message: error.description))
         }
     }
@@ -81,6 +82,9 @@ final class ServerLife: Sendable {
     }
 
     // MARK: Signals
+
+    /// Somebody wants this process to end, whatever the start still waits for.
+    var hasBeenSignalled: Bool { state.withLock { $0.signalCount > 0 } }
 
     func received(_ signal: Int32) {
         if signal == SIGHUP {

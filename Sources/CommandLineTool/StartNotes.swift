@@ -11,9 +11,6 @@ enum StartNotes {
         if config.rateLimits.mode == .shadow {
             log.write(.warning, "rate limits are in shadow mode: they are counted and nobody is refused")
         }
-        if config.state != .none {
-            log.write(.warning, "state is set, but this version keeps nothing there")
-        }
         for name in ["HTTPS_PROXY", "https_proxy"] where !(environment[name] ?? "").isEmpty {
             log.write(.warning, "a proxy is set in the environment; it is ignored", [LogField("variable", name)])
         }

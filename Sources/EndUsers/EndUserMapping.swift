@@ -95,6 +95,15 @@ extension EndUserMapping {
         package let namespaces: [String]
         package let secretFingerprint: String?
 
+        /// By configuration key, to be kept and compared.
+        package var record: [String: String] {
+            [
+                "end_user_id.transform": transform, "end_user_id.prefix": prefix, "end_user_id.from": from,
+                "sessions.verifiers[].namespace": namespaces.joined(separator: "\n"),
+                "end_user_id.secret_file": secretFingerprint ?? "",
+            ]
+        }
+
         /// The configuration keys that differ.
         package func differences(from other: Identity) -> [String] {
             var keys: [String] = []

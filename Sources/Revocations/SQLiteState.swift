@@ -91,7 +91,7 @@ package struct SQLiteState: Sendable {
         try system(path) { () throws(SystemError) in try StateFile.makeFolder(folder) }
         let info = try system(path) { () throws(SystemError) in try StateFile.info(folder) }
         if let mode = info?.mode, mode & 0o077 != 0 { findings.openFolderMode = mode }
-        // A file of its own: SQLite closes its file more often than the lock may be lost.
+        // On a file of its own: what others do to SQLite's files cannot take it away.
         let lock = try system(path) { () throws(SystemError) in
             try FileLock.acquire(path + ".lock", within: options.waitsFor, time: time, givesUp: givesUp)
         }
@@ -136,6 +136,18 @@ package struct SQLiteState: Sendable {
             case .full: throw .unusable(path: path, reason: "the disk is full")
             case .cannotOpen, .io, .tooBusy, .other: throw .unusable(path: path, reason: error.reason)
             }
+        }
+    }
+
+    /// The key under which this state hashes end users while no `log.hash_secret_file` is configured; `nil` where it has none. For
+    /// commands; the server may be running.
+    package static func hashKey(at path: String) throws(StateOpenError) -> Secret? {
+        let info = try system(path) { () throws(SystemError) in try StateFile.info(path) }
+        if info == nil { throw .unusable(path: path, reason: "it does not exist") }
+        return try sqlite(path) { () throws(SQLiteError) in
+            let database = try SQLiteDatabase(path: path, isReadOnly: true)
+            defer { database.close() }
+            return try SQLiteSchema.meta("hash_key", database).map { Secret($0) }
         }
     }
 

@@ -16,11 +16,14 @@ package final class SQLiteDatabase {
     private var statements: [String: OpaquePointer] = [:]
     package let path: String
 
-    /// Opens a file that is there, and takes it for this process alone: `locking_mode=EXCLUSIVE`, so SQLite needs no shared memory and a
-    /// second process gets `.busy`.
-    package init(path: String) throws(SQLiteError) {
+    /// Opens a file that is there. Others may read it meanwhile (a backup, `hash-id`); that only one process writes is the caller's care.
+    ///
+    /// - Parameter isReadOnly: leaves the file as it is, its settings included.
+    package init(path: String, isReadOnly: Bool = false) throws(SQLiteError) {
         var handle: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
+        let flags =
+            (isReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+            | SQLITE_OPEN_NOFOLLOW
         let code = sqlite3_open_v2(path, &handle, flags, nil)
         guard code == SQLITE_OK, let handle else {
             sqlite3_close_v2(handle)
@@ -31,7 +34,9 @@ package final class SQLiteDatabase {
         // Attached databases, triggers and extensions are nothing we use: a file somebody else wrote cannot bring any.
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0)
         try execute("PRAGMA trusted_schema=OFF")
-        try execute("PRAGMA locking_mode=EXCLUSIVE")
+        // For somebody who looks at the file with another program.
+        sqlite3_busy_timeout(handle, 1000)
+        if isReadOnly { return }
         // A damaged page is an error and not an answer.
         try execute("PRAGMA cell_size_check=ON")
         try execute("PRAGMA journal_mode=WAL")

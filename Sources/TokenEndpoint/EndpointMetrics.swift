@@ -3,12 +3,15 @@ import HTTPMessage
 import HTTPServer
 import January
 import Primitives
+import Revocations
 import Telemetry
 
 /// The metrics of the endpoint itself; sessions and key sets register their own.
 final class EndpointMetrics: Sendable {
     let userHeaderMismatch: Counter
     let overloaded: Counter
+    /// Tokens that January made while a revocation came up.
+    let withheld: Counter
     private let metrics: Metrics
     private let januaryRequests: LabeledCounter<JanuaryLabels>
     private let januaryDuration: Histogram
@@ -19,6 +22,8 @@ final class EndpointMetrics: Sendable {
             "user_header_mismatch_total",
             help: "Requests whose end-user header differs from the session's end user; it is ignored.")
         overloaded = metrics.counter("overloaded_total", help: "Requests refused because too much was waiting.")
+        withheld = metrics.counter(
+            "withheld_tokens_total", help: "Tokens not delivered because a revocation had come up; its sweep takes them.")
         januaryRequests = metrics.counters("january_requests_total", help: "Requests to January.", by: JanuaryLabels.self)
         // Every series from the start, so that an alert on its increase sees the first one.
         for problem in MintAnswerProblem.allCases where problem.isSecurityEvent {
@@ -45,6 +50,12 @@ final class EndpointMetrics: Sendable {
         metrics.counter(Self.securityName, help: Self.securityHelp, labels: [("kind", kind)])
     }
 
+    /// Calls to January's revocation.
+    func sweeps(_ result: String) -> Counter {
+        metrics.counter(
+            "revocation_sweeps_total", help: "Calls to January's revocation that were sent.", labels: [("result", result)])
+    }
+
     /// Fail-overs to the key of this slot.
     func keySwitches(_ slot: KeySlot) -> Counter {
         metrics.counter(
@@ -59,6 +70,13 @@ final class EndpointMetrics: Sendable {
             januaryDuration.observe(attempt.duration)
         }
         if let slot = outcome.switchedTo { loop.shared.keySwitched(to: slot) }
+    }
+
+    func count(_ outcome: RevocationOutcome) {
+        for attempt in [outcome.first, outcome.second] {
+            guard let attempt else { continue }
+            januaryRequests.add(JanuaryLabels(operation: .revoke, status: attempt.status, code: attempt.code))
+        }
     }
 
     /// Values that are kept elsewhere and read when somebody looks.
@@ -99,16 +117,24 @@ final class EndpointMetrics: Sendable {
 /// The labels of `january_requests_total`.
 struct JanuaryLabels: MetricLabels {
     static let names: [StaticString] = ["operation", "status", "code"]
+    enum Operation: UInt8, Sendable { case mint, revoke }
+
+    var operation = Operation.mint
     let status: Int?
     let code: JanuaryErrorCode?
 
     private static let ordinals = Dictionary(
         uniqueKeysWithValues: JanuaryErrorCode.allCases.enumerated().map { ($1, UInt64($0 + 1)) })
 
-    var identity: UInt64 { UInt64(status ?? 0) << 16 | (code.flatMap { Self.ordinals[$0] } ?? 0) }
+    var identity: UInt64 {
+        UInt64(operation.rawValue) << 32 | UInt64(status ?? 0) << 16 | (code.flatMap { Self.ordinals[$0] } ?? 0)
+    }
 
-    /// No answer is status `none`; a 201 has the code `ok`.
+    /// No answer is status `none`; a success has the code `ok`.
     var values: [String] {
-        ["mint", status.map(String.init) ?? "none", code?.rawValue ?? (status == 201 ? "ok" : "none")]
+        [
+            operation == .mint ? "mint" : "revoke", status.map(String.init) ?? "none",
+            code?.rawValue ?? (status == 201 || status == 200 ? "ok" : "none"),
+        ]
     }
 }

@@ -68,7 +68,9 @@ final class MintHandler {
     private(set) var session: VerifiedSession?
     private(set) var endUserID: EndUserID?
     private var terms: MintTerms?
-    private var inFlight: MintsInFlight.Entry?
+    private var ticket: MintGate.Ticket?
+    /// What was found right before the mint was to be sent.
+    private var objection: FenceDecision?
     private var answer: MintOutcome?
     // Of a sign-out.
     var blockAnswer: Result<EndUserStatus, RevocationError>?
@@ -108,7 +110,7 @@ final class MintHandler {
 
     private func chargeAddress() -> Progress {
         if let address, decision != nil { return charge(Charges(address)) }
-        let client = loop.clientAddress(exchange, generation.shared.config)
+        let client = loop.clientAddress(exchange, generation.shared)
         guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
         let keys = loop.shared.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
@@ -239,12 +241,15 @@ final class MintHandler {
 
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
-        guard let entry = loop.shared.mintsInFlight.enter(endUserID.text, deadline: deadline) else {
+        switch loop.shared.gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) {
+        case .entered(let ticket):
+            self.ticket = ticket
+            return .next
+        case .full:
             loop.shared.metrics.overloaded.add()
             return .refused(Problem(.overloaded, reason: "max_in_flight", retryAfter: 1))
+        case .refused(let decision): return .refused(Problem(decision) ?? Problem(.internalError))
         }
-        inFlight = entry
-        return .next
     }
 
     private func mint() -> Progress {
@@ -253,8 +258,8 @@ final class MintHandler {
             var isAnsweredAtOnce = true
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms, deadline: deadline,
-                // A client that is gone costs no mint.
-                beforeSend: { !self.exchange.clientIsGone }
+                // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
+                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() }
             ) { outcome in
                 self.answer = outcome
                 if !isAnsweredAtOnce { self.resume() }
@@ -263,6 +268,7 @@ final class MintHandler {
         }
         guard let answer else { return .wait }
         loop.shared.metrics.count(answer, loop: loop)
+        if let objection, let problem = Problem(objection) { return .refused(problem) }
         if case .failure(let failure) = answer.result {
             loop.shared.january(failure, answer, endUserID: endUserID)
             // January's own words, not the breaker's: the other replicas have not heard them.
@@ -272,8 +278,22 @@ final class MintHandler {
         return .next
     }
 
+    private func mayBeSent() -> Bool {
+        guard let ticket else { return false }
+        let decision = loop.shared.gate.look(ticket)
+        if decision != .free { objection = decision }
+        return decision == .free
+    }
+
     private func deliver() -> Progress {
-        guard let answer, case .success(let delivery) = answer.result else { return .refused(Problem(.internalError)) }
+        guard let answer, let ticket, case .success(let delivery) = answer.result else {
+            return .refused(Problem(.internalError))
+        }
+        // A revocation has come up while January made the token: its sweep will take it, and nobody gets it.
+        if let problem = Problem(loop.shared.gate.look(ticket)) {
+            loop.shared.metrics.withheld.add()
+            return .refused(problem)
+        }
         let body =
             generation.shared.config.january.insertsExpiresInAlias
             ? delivery.answer.bodyWithExpiresInAlias() : delivery.answer.body
@@ -315,8 +335,14 @@ final class MintHandler {
 
     func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
         step = steps.count
-        if let inFlight { loop.shared.mintsInFlight.leave(inFlight) }
-        inFlight = nil
+        if let ticket {
+            if answer?.mayStillBeCommitted == true {
+                loop.shared.gate.leaveUnanswered(ticket, now: loop.loop.now)
+            } else {
+                loop.shared.gate.leave(ticket)
+            }
+        }
+        ticket = nil
         var outcome = RequestOutcome(
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)

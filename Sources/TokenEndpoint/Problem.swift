@@ -3,6 +3,7 @@ import HTTPMessage
 import HTTPServer
 import January
 import RateLimiting
+import Revocations
 import Sessions
 
 /// An error as the caller gets it: one code, and the few things that vary. **The one place** where internal errors become status, code and
@@ -80,6 +81,16 @@ struct Problem: Sendable, Equatable {
 
     init(_ unavailable: SessionUnavailable) {
         self.init(.sessionBackendUnavailable, reason: unavailable.reason.rawValue, retryAfter: unavailable.retryAfter)
+    }
+
+    /// `nil` where nothing is in the way.
+    init?(_ decision: FenceDecision) {
+        switch decision {
+        case .free: return nil
+        case .revoked: self.init(.accessRevoked)
+        case .inProgress: self.init(.revocationInProgress, retryAfter: 2)
+        case .unavailable: self.init(.stateUnavailable, reason: "unreadable", retryAfter: 2)
+        }
     }
 
     init(_ error: EndUserError) {

@@ -32,8 +32,8 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case managementUnauthorized = "management_unauthorized"
     case managementDisabled = "management_disabled"
     case unsupportedMediaType = "unsupported_media_type"
-    case rateLimited = "rate_limited"
     case stateUnavailable = "state_unavailable"
+    case revocationInProgress = "revocation_in_progress"
     /// The client had hung up, or at least finished sending, before anything was sent to January. Hardly ever read by anybody.
     case clientGone = "client_gone"
 
@@ -57,7 +57,9 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .internalError: 500
         case .notImplemented: 501
         case .januaryKeyRejected, .januaryInvalidResponse, .januaryUnreachable: 502
-        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining, .stateUnavailable: 503
+        case .januaryUnavailable, .januaryRateLimited, .sessionBackendUnavailable, .overloaded, .draining, .stateUnavailable,
+            .revocationInProgress:
+            503
         case .januaryTimeout: 504
         case .httpVersionNotSupported: 505
         }
@@ -104,7 +106,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .managementUnauthorized: "Send a management token as Authorization: Bearer."
         case .managementDisabled: "There is no management token, so this is switched off. Operators: see management.token_files."
         case .unsupportedMediaType: "Send JSON, with Content-Type: application/json."
-        case .rateLimited: "Too many requests. Try again after Retry-After."
+        case .revocationInProgress: "This person's tokens are being revoked right now. Try again after Retry-After."
         case .stateUnavailable:
             "The state cannot be read or written, so nothing was done or promised. Try again after Retry-After."
         case .clientGone: "The connection was closed for sending before January was asked, so nothing was minted. Keep it open."

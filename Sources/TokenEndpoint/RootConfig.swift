@@ -26,6 +26,7 @@ package struct RootConfig: Sendable {
     package var policy: Policy
     package var drain: DrainConfig
     package var state: StateConfig
+    package var stateRules: StateRules
     package var log: LogConfig
     package var audit: AuditConfig
     package var selfService: SelfServiceConfig
@@ -44,6 +45,7 @@ package struct RootConfig: Sendable {
             defaultFrom: sessions.verifiers.count == 1 ? sessions.verifiers[0].endUserClaim ?? "subject" : "subject")
         let tests = PolicyTests.read(root)
         let state = StateConfig.read(root)
+        let stateRules = StateRules.read(root)
         let listen = ListenAddress.read("listen", root, default: "127.0.0.1:8787")
         let management = ManagementConfig.read(root.section("management"), state: state)
         checkListeners(root, listen, management)
@@ -65,7 +67,7 @@ package struct RootConfig: Sendable {
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
             rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: drain, state: state, log: log, audit: audit, selfService: selfService)
+            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }

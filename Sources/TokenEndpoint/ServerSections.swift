@@ -92,7 +92,7 @@ package struct ManagementToken: Sendable, Equatable {
     package static func == (left: Self, right: Self) -> Bool { left.name == right.name && left.secret.equals(right.secret) }
 }
 
-/// `state`: where fences and pending revocations will live. This version keeps none, so the value is only checked.
+/// `state`: where fences and pending revocations live.
 package enum StateConfig: Sendable, Equatable {
     case none
     case sqlite(path: String)

@@ -11,6 +11,7 @@ import Telemetry
 final class SharedParts: Sendable {
     let lifecycle: Lifecycle
     let mintsInFlight: MintsInFlight
+    let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
     let metrics: EndpointMetrics
@@ -22,21 +23,19 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    /// `nil`: there is no state.
-    let revocations: (any RevocationControl)?
     let signOutLimit = SignOutLimit()
 
     init(
-        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?,
-        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        self.revocations = revocations
-        hash = EndUserHash(config.log)
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         limitKeys = SharedLimits.keys(config)
-        mintsInFlight = MintsInFlight(maxCount: config.january.maxInFlight)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         limitMetrics = LimitMetrics(metrics, store: localLimits)
@@ -60,6 +59,7 @@ final class SharedParts: Sendable {
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
             if let code = attempt?.code { fields.append(LogField("january_code", code.rawValue)) }
             if let id = outcome.requestID { fields.append(LogField("january_request_id", id)) }
+            if let reason = outcome.tlsFailure { fields.append(LogField("tls", reason.description)) }
             return fields
         }
         if failure.isSecurityEvent {
@@ -80,6 +80,10 @@ final class SharedParts: Sendable {
         case .quotaExhausted: log.write(.error, "the January account's monthly quota is used up", fields(), callerCaused: true)
         case .rejectedRequest:
             log.write(.error, "January refuses the scopes or the lifetime asked for", fields(), callerCaused: true)
+        case .unreachable(.tls):
+            log.write(
+                .error, "no TLS connection to January: its certificate is not accepted, or nobody speaks TLS at this address",
+                fields(), callerCaused: true)
         default: break
         }
     }

@@ -22,7 +22,7 @@ extension MintHandler {
     /// Whoever is blocked has nothing left to revoke, and must not learn how far somebody else's revocation of them is.
     private func lookForBlock() -> Progress {
         guard let endUserID, let session else { return .refused(Problem(.internalError)) }
-        guard let control = loop.shared.revocations else { return .refused(Problem(.stateUnavailable, retryAfter: 1)) }
+        guard let control = loop.revocations else { return .refused(Problem(.stateUnavailable, retryAfter: 1)) }
         switch blockAnswer {
         case nil:
             control.endUser(endUserID.text, completion: onLoop { $0.blockAnswer = $1 })
@@ -52,11 +52,12 @@ extension MintHandler {
     }
 
     private func signOut() -> Progress {
-        guard let endUserID, let control = loop.shared.revocations else { return .refused(Problem(.internalError)) }
+        guard let endUserID, let control = loop.revocations else { return .refused(Problem(.internalError)) }
         switch signOutAnswer {
         case nil:
             let request = RevocationRequest(
-                endUserID: endUserID.text, block: generation.shared.config.selfService.block, reason: nil, requestedBy: "self_service",
+                endUserID: endUserID.text, block: generation.shared.config.selfService.block, reason: nil,
+                requestedBy: "self_service",
                 requestID: requestID.text)
             control.revoke(request, completion: onLoop { $0.signOutAnswer = $1 })
             return .wait

@@ -23,6 +23,8 @@ package final class TokenEndpoint: Sendable {
         case cannotListen(key: String, address: String, SystemError)
         case system(SystemError)
         case tls(TLSError)
+        /// 69, or 78 where the configuration has changed what the state relies on.
+        case state(StateOpenError)
 
         package var description: String {
             switch self {
@@ -31,6 +33,7 @@ package final class TokenEndpoint: Sendable {
             case .cannotListen(let key, let address, let error): "\(key): cannot listen on \(address): \(error.text)"
             case .system(let error): "cannot start: \(error)"
             case .tls(let error): "cannot prepare TLS: \(error.reason)"
+            case .state(let error): error.description
             }
         }
     }
@@ -53,16 +56,21 @@ package final class TokenEndpoint: Sendable {
     private let log: Log
     private let time: any TimeSource
     private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
+    private let state: StateParts
+    private let revocations: RevocationService?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
     ///
     /// - Parameters:
     ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
+    ///   - revocations: instead of the state's own, for tests of the management API.
+    ///   - givesUp: asked while another process has the state file.
     ///   - ready: called once both listeners accept; with the error when they cannot.
     package init(
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
         auditOutput: (any LogOutput)? = nil, revocations: (any RevocationControl)? = nil,
+        givesUp: () -> Bool = { false },
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
         self.config = config
@@ -75,18 +83,21 @@ package final class TokenEndpoint: Sendable {
         publicAddress = publicSocket.address
         managementAddress = managementSocket?.address
 
+        let state = try StateParts.open(config, log: log, time: time, givesUp: givesUp)
+        self.state = state
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(
-            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput,
-            revocations: revocations, metrics: metrics, time: time)
+            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput, metrics: metrics, time: time,
+            mintsInFlight: state.mintsInFlight, fences: state.store?.fences, hash: state.hash)
         self.shared = shared
         let january = JanuaryService(
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
         let verifiers = SessionVerifiers(config.sessions)
         let generation = Generation(config: config, january: january, verifiers: verifiers)
         self.generation = generation
-        readiness = Readiness(lifecycle: lifecycle, verifiers: verifiers, time: time)
+        readiness = Readiness(
+            lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable })
 
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
@@ -104,6 +115,10 @@ package final class TokenEndpoint: Sendable {
             clockWatch.withLock { $0 = LoopBound(watch, on: loop) }
         }
 
+        self.revocations = Self.startRevocations(
+            state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, time: time)
+        let control: (any RevocationControl)? = revocations ?? self.revocations
+
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
             let (done, first) = waiting.withLock { state in
@@ -120,6 +135,7 @@ package final class TokenEndpoint: Sendable {
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
+                    revocations: control,
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
@@ -131,11 +147,28 @@ package final class TokenEndpoint: Sendable {
                 loops: [loops[0]], sockets: [managementSocket],
                 makeHandler: { [readiness] loop in
                     ManagementEndpoint(
-                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: revocations)
+                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: control)
                 }, ready: oneIsReady)
         } else {
             managementServer = nil
         }
+    }
+
+    private static func startRevocations(
+        _ state: StateParts, _ config: RootConfig, _ january: JanuaryService, _ upstream: UpstreamParts, on loop: EventLoop,
+        shared: SharedParts, metrics: Metrics, time: any TimeSource
+    ) -> RevocationService? {
+        guard let store = state.store else { return nil }
+        let service = RevocationService(
+            loop: loop, store: store, hash: state.hash, time: time, log: shared.log, events: { shared.record($0) })
+        state.registerMetrics(metrics, service: service, time: time)
+        let timeout = config.january.budget
+        service.start(keepDays: config.stateRules.keepDays) {
+            JanuaryRevoker(
+                service: { january }, client: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time),
+                shared: shared, time: time, callTimeout: timeout)
+        }
+        return service
     }
 
     private static func bind(_ key: String, _ address: ListenAddress) throws(StartError) -> ListeningSocket {
@@ -209,6 +242,8 @@ package final class TokenEndpoint: Sendable {
     package func stop(then done: @escaping @Sendable () -> Void) {
         generation.verifiers.stop()
         managementServer?.closeAll {}
+        revocations?.stop()
+        let done: @Sendable () -> Void = { [self] in closeState(then: done) }
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {
@@ -221,6 +256,13 @@ package final class TokenEndpoint: Sendable {
                 }
             }
         }
+    }
+
+    /// After the loops: nothing asks the state any more. In order only when no mint of this process can still be committed at January.
+    private func closeState(then done: @escaping @Sendable () -> Void) {
+        guard let store = state.store else { return done() }
+        let mints = state.mintsInFlight
+        store.close(isOrderly: mints.count == 0 && mints.hasNoUnanswered(now: time.monotonic()), then: done)
     }
 
     package var openConnections: Int { server.openConnections }
