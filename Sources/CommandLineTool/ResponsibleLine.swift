@@ -35,6 +35,7 @@ struct ResponsibleLine {
         case .endUser?: return (root.section("end_user_id"), "from")
         case .features?, .scopes?: return (root, "features")
         case .ttl?: return (root.section("token"), "ttl_seconds")
+        case .limits?: return (root, "rate_limits")
         case .person?, nil: break
         }
         switch JWTStep(rawValue: step) {

@@ -195,7 +195,10 @@ private final class MintCall {
             service.mintBreaker.failed(ticket, said, endUserID: endUserID, now: now)
         }
         let requestID = result.response.flatMap { JanuaryRequestID.read($0.fields) }
-        completion(MintOutcome(result: verdict, requestID: requestID, first: first, second: second, switchedTo: switchedTo))
+        completion(
+            MintOutcome(
+                result: verdict, requestID: requestID, first: first, second: second, switchedTo: switchedTo,
+                tlsFailure: result.error == .notSent(.tls) ? exchange.lastTLSFailure : nil))
     }
 
     private static let defaultContentType = Array("application/json".utf8)

@@ -31,25 +31,32 @@ package final class MintOutcome: Sendable {
     package let second: JanuaryAttempt?
     /// The slot that has just become current.
     package let switchedTo: KeySlot?
-
-    /// A request went out and nobody knows what January made of it: no answer came, or a gateway on the way gave one. There may be a
-    /// token some time from now that nobody holds.
-    package var mayStillBeCommitted: Bool {
-        [first, second].contains { attempt in
-            guard let attempt else { return false }
-            return attempt.error?.wasSent == true || attempt.status == 502 || attempt.status == 504
-        }
-    }
+    /// Why there is no TLS connection, finer than `.unreachable(.tls)`. Bounded.
+    package let tlsFailure: StaticString?
 
     init(
         result: Result<MintDelivery, JanuaryFailure>, requestID: String?, first: JanuaryAttempt?, second: JanuaryAttempt?,
-        switchedTo: KeySlot?
+        switchedTo: KeySlot?, tlsFailure: StaticString? = nil
     ) {
         self.result = result
         self.requestID = requestID
         self.first = first
         self.second = second
         self.switchedTo = switchedTo
+        self.tlsFailure = tlsFailure
+    }
+
+    /// A request went out and nobody knows what January made of it: no answer came, or a gateway on the way gave one. There may be a
+    /// token some time from now that nobody holds.
+    package var mayStillBeCommitted: Bool {
+        (first?.mayStillBeCommitted ?? false) || (second?.mayStillBeCommitted ?? false)
+    }
+}
+
+extension JanuaryAttempt {
+    fileprivate var mayStillBeCommitted: Bool {
+        if let error { return error.wasSent }
+        return status == 502 || status == 504
     }
 }
 

@@ -49,30 +49,24 @@ struct LimitTable {
 
     /// What a key has used; a key that is not there has used nothing.
     func cell(_ key: LimitKey) -> GCRACell {
-        let buckets = buckets(of: key)
-        for side in 0..<2 {
-            let bucket = buckets[side]
-            for index in bucket..<bucket + Self.bucketSize where slots[index].high == key.high && slots[index].low == key.low {
-                return GCRACell(theoreticalArrival: Int64(bitPattern: slots[index].state >> 1))
-            }
-        }
-        return GCRACell()
+        guard let index = index(of: key) else { return GCRACell() }
+        return GCRACell(theoreticalArrival: Int64(bitPattern: slots[index].state >> 1))
     }
 
     @inline(__always)
     private mutating func update(
         _ key: LimitKey, now: Int64, _ body: (inout GCRACell) -> GCRACell.Decision
     ) -> GCRACell.Decision {
-        var place = find(key, now: now)
-        if case .found(let index) = place { return update(index, now: now, body) }
-        while case .taken = place, bucketCount < maxBuckets {
-            grow(now: now)
-            place = find(key, now: now)
-        }
+        if let index = index(of: key) { return update(index, now: now, body) }
         var cell = GCRACell()
         let decision = body(&cell)
         // Refused though nothing was used: a cost beyond the burst. There is nothing to remember.
         guard case .allowed = decision else { return decision }
+        var place = place(for: key, now: now)
+        while !place.isFree, bucketCount < maxBuckets {
+            grow(now: now)
+            place = self.place(for: key, now: now)
+        }
         put(Slot(high: key.high, low: key.low, state: UInt64(bitPattern: cell.theoreticalArrival) << 1), at: place)
         return decision
     }
@@ -89,51 +83,51 @@ struct LimitTable {
         return decision
     }
 
-    private enum Place {
-        case found(Int)
-        case free(Int)
-        /// By the cell that matters least.
-        case taken(Int)
+    @inline(__always)
+    private func index(of key: LimitKey) -> Int? {
+        let buckets = buckets(of: key)
+        return slots.withUnsafeBufferPointer { slots in
+            for side in 0..<2 {
+                for index in buckets[side]..<buckets[side] &+ Self.bucketSize
+                where slots[index].high == key.high && slots[index].low == key.low { return index }
+            }
+            return nil
+        }
     }
 
-    /// A key's own place, else a free one in the emptier of its two buckets, else that of the least of the sixteen cells.
-    @inline(__always)
-    private func find(_ key: LimitKey, now: Int64) -> Place {
+    /// For a new key: a free place in the emptier of its two buckets, else that of the least of the sixteen cells.
+    private func place(for key: LimitKey, now: Int64) -> (index: Int, isFree: Bool) {
         let buckets = buckets(of: key)
-        var free = 0
-        var freeCount = 0
-        var victim = 0
-        var least = UInt64.max
-        for side in 0..<2 {
-            var last = 0
-            var count = 0
-            for index in buckets[side]..<buckets[side] &+ Self.bucketSize {
-                let slot = slots[index]
-                if slot.high == key.high && slot.low == key.low { return .found(index) }
-                if slot.isIdle(now) {
-                    last = index
-                    count &+= 1
-                } else if slot.weight < least {
-                    least = slot.weight
-                    victim = index
+        return slots.withUnsafeBufferPointer { slots in
+            var free = 0
+            var freeCount = 0
+            var victim = 0
+            var least = UInt64.max
+            for side in 0..<2 {
+                var last = 0
+                var count = 0
+                for index in buckets[side]..<buckets[side] &+ Self.bucketSize {
+                    let slot = slots[index]
+                    if slot.isIdle(now) {
+                        last = index
+                        count &+= 1
+                    } else if slot.weight < least {
+                        least = slot.weight
+                        victim = index
+                    }
+                }
+                if count > freeCount {
+                    free = last
+                    freeCount = count
                 }
             }
-            if count > freeCount {
-                free = last
-                freeCount = count
-            }
+            return freeCount > 0 ? (free, true) : (victim, false)
         }
-        return freeCount > 0 ? .free(free) : .taken(victim)
     }
 
-    @inline(__always)
-    private mutating func put(_ slot: Slot, at place: Place) {
-        switch place {
-        case .found(let index), .free(let index): slots[index] = slot
-        case .taken(let index):
-            evictions &+= 1
-            slots[index] = slot
-        }
+    private mutating func put(_ slot: Slot, at place: (index: Int, isFree: Bool)) {
+        if !place.isFree { evictions &+= 1 }
+        slots[place.index] = slot
     }
 
     /// Where the two buckets of a key begin.
@@ -150,8 +144,8 @@ struct LimitTable {
         bucketCount = min(bucketCount * 2, maxBuckets)
         slots = Array(repeating: Slot(), count: bucketCount * Self.bucketSize)
         for slot in old where !slot.isIdle(now) {
-            // Taken hardly ever: sixteen cells of the old table that all land in two buckets of the new one.
-            put(slot, at: find(LimitKey(high: slot.high, low: slot.low), now: now))
+            // Not free hardly ever: sixteen cells of the old table that all land in two buckets of the new one.
+            put(slot, at: place(for: LimitKey(high: slot.high, low: slot.low), now: now))
         }
     }
 }

@@ -42,29 +42,29 @@ package final class RevocationService: RevocationControl {
     private let store: any RevocationStore
     private let hash: EndUserHash
     private let clock: StateClock
-    private let events = EventSink()
+    private let events: @Sendable (RevocationEvent) -> Void
     private let latest = Lock(StateCounts())
 
     /// - Parameters:
     ///   - loop: everything here runs on it.
-    package init(loop: EventLoop, store: any RevocationStore, hash: EndUserHash, time: any TimeSource, log: Log) {
+    ///   - events: called on any thread; must not block.
+    package init(
+        loop: EventLoop, store: any RevocationStore, hash: EndUserHash, time: any TimeSource, log: Log,
+        events: @escaping @Sendable (RevocationEvent) -> Void
+    ) {
         self.loop = loop
         self.store = store
         self.hash = hash
+        self.events = events
         clock = StateClock(time)
         worker = LoopBound(
-            RevocationWorker(loop: loop, store: store, clock: clock, log: log, latest: latest, events: events.send), on: loop)
+            RevocationWorker(loop: loop, store: store, clock: clock, log: log, latest: latest, events: events), on: loop)
     }
 
     /// - Parameters:
     ///   - keepDays: `fences.keep_days`.
-    ///   - events: called on any thread; must not block.
     ///   - makeRevoker: called on the loop.
-    package func start(
-        keepDays: Int, events: @escaping @Sendable (RevocationEvent) -> Void,
-        makeRevoker: @escaping @Sendable () -> any TokenRevoker
-    ) {
-        self.events.target.withLock { $0 = events }
+    package func start(keepDays: Int, makeRevoker: @escaping @Sendable () -> any TokenRevoker) {
         let worker = worker
         loop.execute { worker.value.start(makeRevoker(), keepDays: keepDays) }
     }
@@ -100,7 +100,7 @@ package final class RevocationService: RevocationControl {
             guard case .success(let state) = result, let record = state.work else {
                 return completion(.failure(.stateUnavailable(retryAfter: 2)))
             }
-            events.send(.requested(record.status(scope: scope), request, joined: record.id != id))
+            events(.requested(record.status(scope: scope), request, joined: record.id != id))
             loop.execute { worker.value.requested(record, completion) }
         }
     }
@@ -168,7 +168,7 @@ package final class RevocationService: RevocationControl {
                 guard case .success(let state) = result else {
                     return completion(.failure(.stateUnavailable(retryAfter: 2)))
                 }
-                events.send(.lifted(endUserID: endUserID, requestedBy: requestedBy, takesEffect: state.work == nil))
+                events(.lifted(endUserID: endUserID, requestedBy: requestedBy, takesEffect: state.work == nil))
                 Self.status(endUserID, key, state, store, completion)
             }
         }
@@ -186,16 +186,6 @@ package final class RevocationService: RevocationControl {
                         endUserID: endUserID, blocked: state.fence?.block ?? .none, blockedSince: state.fence?.since,
                         isPending: state.isPending || state.work?.lifts == true, inFlightCount: count)))
         }
-    }
-}
-
-/// Whoever hears of events comes after the service is made.
-private final class EventSink: Sendable {
-    let target = Lock<(@Sendable (RevocationEvent) -> Void)?>(nil)
-
-    func send(_ event: RevocationEvent) {
-        let target = target.withLock { $0 }
-        target?(event)
     }
 }
 

@@ -131,12 +131,17 @@ final class JWTSessionVerifier: Sendable {
                 let shown =
                     trace.showsClaimValues ? value.map { " (\(String(decoding: $0.encoded(), as: UTF8.self)))" } ?? "" : ""
                 let text =
-                    value.map { "a \($0.typeName)\(holds ? "" : " that is not one of the required values")\(shown)" } ?? "absent"
+                    value.map { "a \($0.typeName)\(holds ? "" : " that is not one of \(Self.list(required.allowed))")\(shown)" }
+                    ?? "absent"
                 trace.record("required claim \(required.path)", holds ? .ok : .failed, text)
             }
             guard holds else { return false }
         }
         return true
+    }
+
+    private static func list(_ values: [JSONValue]) -> String {
+        values.map { String(decoding: $0.encoded(), as: UTF8.self) }.joined(separator: ", ")
     }
 
     private func session(of claims: JWTClaims, trace: SessionTrace?) -> VerifiedSession {

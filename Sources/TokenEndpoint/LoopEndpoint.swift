@@ -4,6 +4,7 @@ import HTTPServer
 import January
 import Primitives
 import RateLimiting
+import Revocations
 import Sessions
 import Telemetry
 
@@ -25,13 +26,19 @@ final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
     let limits: any LimitStore
+    /// `nil`: there is no state.
+    let revocations: (any RevocationControl)?
     var responder = Responder()
     private var generation: LoopGeneration
 
-    init(loop: EventLoop, shared: SharedParts, limits: any LimitStore, generation: LoopGeneration) {
+    init(
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
+        generation: LoopGeneration
+    ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
+        self.revocations = revocations
         self.generation = generation
     }
 
@@ -108,9 +115,10 @@ final class LoopEndpoint: RequestHandler {
     }
 
     /// Whom the request counts for. A proxy nobody named is counted, and named in the log once.
-    func clientAddress(_ exchange: ServerExchange, _ config: RootConfig) -> ClientAddress {
-        let client = ClientAddress.find(peer: exchange.peer, fields: exchange.head.fields, proxies: config.trustedProxies)
-        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: config.trustedProxies.field) }
+    func clientAddress(_ exchange: ServerExchange, _ generation: Generation) -> ClientAddress {
+        let client = ClientAddress.find(
+            peer: exchange.peer, fields: exchange.head.fields, proxies: generation.config.trustedProxies)
+        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: generation.config.trustedProxies.field) }
         return client
     }
 }

@@ -58,7 +58,7 @@ final class MintHandler {
 
     // What the steps find out, in their order.
     private var address: Charge?
-    private var decision: LimitDecision?
+    private(set) var decision: LimitDecision?
     /// What is left to be waited for limits that are counted elsewhere, all together.
     private var limitWait = RedisLimitStore.maxWait
     /// In shadow mode: a limit would have ended this request, and nothing would have been charged behind it.
@@ -110,7 +110,7 @@ final class MintHandler {
 
     private func chargeAddress() -> Progress {
         if let address, decision != nil { return charge(Charges(address)) }
-        let client = loop.clientAddress(exchange, generation.shared.config)
+        let client = loop.clientAddress(exchange, generation.shared)
         guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
         let keys = loop.shared.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
@@ -217,7 +217,7 @@ final class MintHandler {
     }
 
     /// Asks the store, or looks at what it has answered meanwhile.
-    private func charge(_ charges: Charges) -> Progress {
+    func charge(_ charges: Charges) -> Progress {
         if decision == nil {
             let asked = loop.loop.now
             decision = loop.limits.charge(charges, now: asked, deadline: min(deadline, asked + limitWait)) { decision in

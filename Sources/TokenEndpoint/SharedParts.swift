@@ -23,22 +23,18 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    /// `nil`: there is no state.
-    let revocations: (any RevocationControl)?
-    let signOutLimit = SignOutLimit()
 
     init(
-        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, state: StateParts,
-        revocations: (any RevocationControl)?, metrics: Metrics, time: any TimeSource
+        config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,
+        time: any TimeSource, mintsInFlight: MintsInFlight, fences: FenceTable?, hash: EndUserHash
     ) {
         self.lifecycle = lifecycle
         self.keys = keys
         self.log = log
-        self.revocations = revocations
-        hash = state.hash
+        self.hash = hash
+        self.mintsInFlight = mintsInFlight
+        gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         limitKeys = SharedLimits.keys(config)
-        mintsInFlight = state.mintsInFlight
-        gate = MintGate(mints: state.mintsInFlight, fences: state.store?.fences, hash: state.hash)
         mintBreaker = Breaker()
         self.metrics = EndpointMetrics(metrics)
         limitMetrics = LimitMetrics(metrics, store: localLimits)
@@ -62,6 +58,7 @@ final class SharedParts: Sendable {
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
             if let code = attempt?.code { fields.append(LogField("january_code", code.rawValue)) }
             if let id = outcome.requestID { fields.append(LogField("january_request_id", id)) }
+            if let reason = outcome.tlsFailure { fields.append(LogField("tls", reason.description)) }
             return fields
         }
         if failure.isSecurityEvent {
@@ -82,6 +79,10 @@ final class SharedParts: Sendable {
         case .quotaExhausted: log.write(.error, "the January account's monthly quota is used up", fields(), callerCaused: true)
         case .rejectedRequest:
             log.write(.error, "January refuses the scopes or the lifetime asked for", fields(), callerCaused: true)
+        case .unreachable(.tls):
+            log.write(
+                .error, "no TLS connection to January: its certificate is not accepted, or nobody speaks TLS at this address",
+                fields(), callerCaused: true)
         default: break
         }
     }

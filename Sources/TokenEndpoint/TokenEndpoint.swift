@@ -55,9 +55,9 @@ package final class TokenEndpoint: Sendable {
     private let readiness: Readiness
     private let log: Log
     private let time: any TimeSource
+    private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     let state: StateParts
     let revocations: RevocationService?
-    private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
@@ -85,17 +85,11 @@ package final class TokenEndpoint: Sendable {
 
         let state = try StateParts.open(config, log: log, time: time, givesUp: givesUp)
         self.state = state
-        loops = try Self.makeLoops(config.http.loopCount, time)
-        let service = state.store.map { [loops] in
-            RevocationService(loop: loops[0], store: $0, hash: state.hash, time: time, log: log)
-        }
-        self.revocations = service
-        let control: (any RevocationControl)? = revocations ?? service
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(
-            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput, state: state,
-            revocations: control, metrics: metrics, time: time)
+            config: config, lifecycle: lifecycle, keys: keys, log: log, auditOutput: auditOutput, metrics: metrics, time: time,
+            mintsInFlight: state.mintsInFlight, fences: state.store?.fences, hash: state.hash)
         self.shared = shared
         let january = JanuaryService(
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
@@ -108,28 +102,22 @@ package final class TokenEndpoint: Sendable {
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
         let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
+        loops = try Self.makeLoops(config.http.loopCount, time)
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
             on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
             metrics: metrics)
 
-        if let service {
-            state.registerMetrics(metrics, service: service, time: time)
-            let (loop, timeout) = (loops[0], config.january.budget)
-            service.start(
-                keepDays: config.stateRules.keepDays, events: { shared.record($0) },
-                makeRevoker: {
-                    JanuaryRevoker(
-                        service: { january }, client: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time),
-                        shared: shared, time: time, callTimeout: timeout)
-                })
-        }
         loops[0].execute { [loop = loops[0], clockWatch] in
             let watch = ClockWatch(loop: loop, log: log)
             watch.start()
             clockWatch.withLock { $0 = LoopBound(watch, on: loop) }
         }
+
+        self.revocations = Self.startRevocations(
+            state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, time: time)
+        let control: (any RevocationControl)? = revocations ?? self.revocations
 
         let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
@@ -147,6 +135,7 @@ package final class TokenEndpoint: Sendable {
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
+                    revocations: control,
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
@@ -163,6 +152,23 @@ package final class TokenEndpoint: Sendable {
         } else {
             managementServer = nil
         }
+    }
+
+    private static func startRevocations(
+        _ state: StateParts, _ config: RootConfig, _ january: JanuaryService, _ upstream: UpstreamParts, on loop: EventLoop,
+        shared: SharedParts, metrics: Metrics, time: any TimeSource
+    ) -> RevocationService? {
+        guard let store = state.store else { return nil }
+        let service = RevocationService(
+            loop: loop, store: store, hash: state.hash, time: time, log: shared.log, events: { shared.record($0) })
+        state.registerMetrics(metrics, service: service, time: time)
+        let timeout = config.january.budget
+        service.start(keepDays: config.stateRules.keepDays) {
+            JanuaryRevoker(
+                service: { january }, client: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time),
+                shared: shared, time: time, callTimeout: timeout)
+        }
+        return service
     }
 
     private static func bind(_ key: String, _ address: ListenAddress) throws(StartError) -> ListeningSocket {
@@ -235,9 +241,9 @@ package final class TokenEndpoint: Sendable {
     /// Ends everything now.
     package func stop(then done: @escaping @Sendable () -> Void) {
         generation.verifiers.stop()
+        managementServer?.closeAll {}
         revocations?.stop()
         let closed: @Sendable () -> Void = { [self] in closeState(then: done) }
-        managementServer?.closeAll {}
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {

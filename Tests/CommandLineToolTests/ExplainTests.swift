@@ -146,6 +146,7 @@ import Testing
             ),
             (token(header: ["alg": "HS512"]), "alg: failed: \"HS512\" is not one of HS256"),
             (token(["exp": 5]), "exp: failed: expired, 60.0 s of clock skew allowed"),
+            (token(["azp": "MARKER"]), "required claim azp: failed: a string that is not one of \"web\""),
         ]
         for (input, line) in cases {
             let run = explain(input)

@@ -4,6 +4,7 @@ import HTTPServer
 import January
 import JanuarySimulator
 import Primitives
+import Revocations
 import Sessions
 import StrictJSON
 import Telemetry
@@ -36,8 +37,9 @@ struct GenerationTests {
             let keys = KeyRing(first: config.january.apiKey, next: nil, userAgent: "test")
             let metrics = Metrics()
             let shared = SharedParts(
-                config: config, lifecycle: Lifecycle(), keys: keys, log: Log(time: time, output: LogNowhere()), metrics: metrics,
-                time: time)
+                config: config, lifecycle: Lifecycle(), keys: keys, log: Log(time: time, output: LogNowhere()),
+                auditOutput: nil, metrics: metrics, time: time,
+                mintsInFlight: MintsInFlight(maxCount: config.january.maxInFlight), fences: nil, hash: .random())
             let upstream = try UpstreamParts(config: config, time: time)
             let makeGeneration: @Sendable (EventLoop, String) throws -> LoopGeneration = {
                 [origin = simulator.origin] loop, feature in
@@ -63,7 +65,8 @@ struct GenerationTests {
                 loops: loops, sockets: [socket],
                 makeHandler: { loop in
                     guard let generation = try? makeGeneration(loop, "food_search") else { return Refusing() }
-                    let endpoint = LoopEndpoint(loop: loop, shared: shared, generation: generation)
+                    let endpoint = LoopEndpoint(
+                        loop: loop, shared: shared, limits: shared.localLimits, revocations: nil, generation: generation)
                     let bound = LoopBound(endpoint, on: loop)
                     endpoints.withLock { $0.append((loop, bound)) }
                     return endpoint

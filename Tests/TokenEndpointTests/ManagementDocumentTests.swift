@@ -68,7 +68,8 @@ struct ManagementDocumentTests {
     @Test func everyCodeOfTheListenerIsThere() throws {
         let text = try String(contentsOf: Self.root.appending(path: "docs/management-api.md"), encoding: .utf8)
         for code in [
-            ProblemCode.badRequest, .managementUnauthorized, .managementDisabled, .notFound, .contentTooLarge, .unsupportedMediaType,
+            ProblemCode.badRequest, .managementUnauthorized, .managementDisabled, .notFound, .contentTooLarge,
+            .unsupportedMediaType,
             .rateLimited, .stateUnavailable,
         ] {
             #expect(text.contains("`\(code.rawValue)`"), "\(code.rawValue)")

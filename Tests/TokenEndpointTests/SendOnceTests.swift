@@ -189,11 +189,14 @@ struct SendOnceTests {
         let refused = try await unknownAuthority.mint(try unknownAuthority.session())
         #expect(refused.code == "january_unreachable")
         #expect(unknownAuthority.mintsReceived == 0)
+        let line = "no TLS connection to January: its certificate is not accepted, or nobody speaks TLS at this address"
+        #expect(unknownAuthority.logLines(line).first?["tls"] == "unknown_issuer")
 
         let otherName = try await fixture("IP:127.0.0.2,DNS:localhost", january: "ca_file: ca.pem")
         let mismatch = try await otherName.mint(try otherName.session())
         #expect(mismatch.code == "january_unreachable")
         #expect(otherName.mintsReceived == 0)
+        #expect(otherName.logLines(line).first?["tls"] == "host_name_mismatch")
     }
 
     // MARK: Clients that hang up

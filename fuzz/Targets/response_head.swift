@@ -73,7 +73,8 @@ extension BodyFraming { fileprivate var text: String { "\(self)" } }
 extension String {
     /// A name is a token, which has no `=`, so the first one stands behind it.
     fileprivate func replacingFirstEquals() -> String {
-        guard let index = firstIndex(of: "=") else { return self }
-        return self[..<index] + ": " + self[self.index(after: index)...]
+        // By bytes: a character that combines with the `=` makes another one of it.
+        guard let index = utf8.firstIndex(of: UInt8(ascii: "=")) else { return self }
+        return String(self[..<index]) + ": " + String(self[utf8.index(after: index)...])
     }
 }

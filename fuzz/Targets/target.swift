@@ -14,8 +14,10 @@ private func head(_ method: String, _ target: [UInt8], host: [UInt8] = Array("x"
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 0, count < 8000 else { return 0 }
     let bytes = input(start, count)
+    // With a line end in it, it is more than a target: then only the end of the line matters, and request_head looks at that.
+    let isOneLine = !bytes.contains { $0 == 13 || $0 == 10 }
     for method in ["GET", "OPTIONS", "CONNECT"] {
-        guard let head = head(method, bytes) else { continue }
+        guard let head = head(method, bytes), isOneLine else { continue }
         let target = head.target
         require(bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F }, "a byte that is no part of a URI")
         var joined: [UInt8] = []
@@ -44,7 +46,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         }
     }
     // The same bytes as Host.
-    if let head = head("GET", Array("/".utf8), host: bytes), let host = head.fields.first(.host) {
+    if isOneLine, let head = head("GET", Array("/".utf8), host: bytes), let host = head.fields.first(.host) {
         require(host.elementsEqual(bytes.drop { $0 == 0x20 || $0 == 9 }.trimmedBlanks), "Host is what was sent")
         require(!host.contains(0x40) && !host.contains(0x2F) && !host.contains(0x2C), "no user, path or list in Host")
     }

@@ -75,7 +75,7 @@ final class RevocationHandler {
     private func show(
         _ exchange: ServerExchange, _ control: any RevocationControl, _ id: RequestID, _ revocation: String?
     ) {
-        guard let revocation, RevocationID.isOne(revocation) else { return answer(exchange, id, .notFound) }
+        guard let revocation, RevocationID(revocation) != nil else { return answer(exchange, id, .notFound) }
         control.show(
             id: revocation,
             completion: whenDone(exchange, id) { handler, exchange, status in

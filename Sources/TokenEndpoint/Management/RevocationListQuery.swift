@@ -1,5 +1,6 @@
 import HTTPMessage
 import Primitives
+import Revocations
 
 /// The query of a list of revocations. As strict as a body: a parameter that is not understood would silently show something else.
 struct RevocationListQuery: Equatable {
@@ -31,18 +32,10 @@ struct RevocationListQuery: Equatable {
                 }
                 result.limit = limit
             default:
-                guard RevocationID.isOne(value) else { throw BadMember(name, "Must be the next of a page before.") }
+                guard RevocationID(value) != nil else { throw BadMember(name, "Must be the next of a page before.") }
                 result.after = value
             }
         }
         return result
-    }
-}
-
-/// `rv_` and 32 lower-case hex digits.
-enum RevocationID {
-    static func isOne(_ text: String) -> Bool {
-        text.utf8.count == 35 && text.hasPrefix("rv_")
-            && text.utf8.dropFirst(3).allSatisfy { ASCII.isDigit($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
     }
 }
