@@ -32,7 +32,9 @@ import Testing
             let text = ServerScenario.configuration(simulator)
                 .replacingOccurrences(
                     of: "management: { listen: \"127.0.0.1:0\" }",
-                    with: "management: { listen: \"127.0.0.1:0\", token_files: [token] }\nstate: \"sqlite:state/state.db\"\n\(more)")
+                    with:
+                        "management: { listen: \"127.0.0.1:0\", token_files: [token] }\nstate: \"sqlite:state/state.db\"\n\(more)"
+                )
             try ServerScenario.write(folder + "config.yaml", text)
         }
 
@@ -242,11 +244,12 @@ import Testing
             let scene = try Scene()
             let path = scene.folder + "config.yaml"
             let text = try String(contentsOfFile: path, encoding: .utf8)
-            try ServerScenario.write(path, text.replacingOccurrences(of: "sqlite:state/state.db", with: "sqlite:\(folder)/state.db"))
+            try ServerScenario.write(
+                path, text.replacingOccurrences(of: "sqlite:state/state.db", with: "sqlite:\(folder)/state.db"))
             try scene.start()
             #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
             let ballast = folder + "/ballast"
-            FileManager.default.createFile(atPath: ballast, contents: nil)
+            _ = FileManager.default.createFile(atPath: ballast, contents: nil)
             let handle = try #require(FileHandle(forWritingAtPath: ballast))
             while (try? handle.write(contentsOf: Data(repeating: 1, count: 4096))) != nil {}
             try? handle.close()

@@ -186,7 +186,8 @@ struct World: Hashable, Sendable {
         if case .complete? = step { actions.append(.keep) }
         if crashes > 0, durable.work != nil { actions.append(.crash) }
         // 75 s go by only when everybody has had the time to answer.
-        if let work = durable.work, now < work.lateAt, memory == durable, !mints.contains(where: { $0.state == .sent || $0.state == .entered })
+        if let work = durable.work, now < work.lateAt, memory == durable,
+            !mints.contains(where: { $0.state == .sent || $0.state == .entered })
         {
             actions.append(.later)
         }
@@ -307,7 +308,8 @@ struct World: Hashable, Sendable {
         self.machine = nil
         if wasPending { promise() }
         if !wasPending || durable.work == nil && promised > 0 {
-            for mint in mints where mint.enteredAfter < promised && (mint.isAlive || mint.mayCommit) && durable.work == nil
+            for mint in mints
+            where mint.enteredAfter < promised && (mint.isAlive || mint.mayCommit) && durable.work == nil
                 && lifts == 0 && durable.fence?.block != .user
             {
                 violation = "an older token is alive, or may be"

@@ -59,11 +59,13 @@ import Testing
         try await revoke(store, 2, .none)
         try await close(store, isOrderly: false)
         let (second, again) = try open()
-        #expect(second.findings == {
-            var findings = SQLiteState.Findings()
-            findings.wasUnclean = true
-            return findings
-        }())
+        #expect(
+            second.findings
+                == {
+                    var findings = SQLiteState.Findings()
+                    findings.wasUnclean = true
+                    return findings
+                }())
         #expect(second.storeID == first.storeID)
         #expect(second.fences.fenceCount == 1 && second.fences.pendingCount == 2)
         let due = Promise<Result<DueWork, StateError>>("due")
@@ -104,7 +106,9 @@ import Testing
         try await close(store)
         var other = options()
         other.hashSecret = Secret("another secret, of the log")
-        #expect(throws: StateOpenError.changed(keys: ["log.hash_secret_file"])) { try SQLiteState.open(other, time: SystemTime()) }
+        #expect(throws: StateOpenError.changed(keys: ["log.hash_secret_file"])) {
+            try SQLiteState.open(other, time: SystemTime())
+        }
     }
 
     @Test func aMissingFileIsRefusedWhereItMustExist() throws {
@@ -115,7 +119,9 @@ import Testing
     }
 
     /// Never silently empty: each of these once held fences, or was never ours.
-    @Test(arguments: ["cut to nothing", "text", "pages overwritten", "file gone, log there", "of another program", "of a later version"])
+    @Test(arguments: [
+        "cut to nothing", "text", "pages overwritten", "file gone, log there", "of another program", "of a later version",
+    ])
     func aFileThatCannotBeTrustedIsRefused(_ damage: String) async throws {
         defer { removeFolder() }
         let (_, store) = try open()
@@ -132,7 +138,9 @@ import Testing
             expected = .damaged(path: path)
         case "pages overwritten":
             var bytes = try Data(contentsOf: url)
-            for offset in stride(from: 4096, to: bytes.count, by: 512) { bytes[offset..<offset + 64] = Data(repeating: 0xEE, count: 64) }
+            for offset in stride(from: 4096, to: bytes.count, by: 512) {
+                bytes[offset..<offset + 64] = Data(repeating: 0xEE, count: 64)
+            }
             try bytes.write(to: url)
             expected = .damaged(path: path)
         case "file gone, log there":
@@ -183,7 +191,9 @@ import Testing
             let high = value
             value = value &* 0xBF58_476D_1CE4_E5B9 ^ value >> 31
             var bytes: [UInt8] = []
-            for word in [high, value] { for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift * 8))) } }
+            for word in [high, value] {
+                for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift * 8))) }
+            }
             guard let key = EndUserKey(bytes) else { continue }
             table.set(key, fence: Fence(block: .user, since: WallInstant(secondsSinceEpoch: 1)), isPending: false)
         }

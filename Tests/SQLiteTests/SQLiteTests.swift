@@ -85,7 +85,8 @@ import Testing
         let thread = SQLiteThread(try SQLiteDatabase(path: folder + "/test.db"))
         try thread.start()
         let order = Lock<[Int]>([])
-        thread.submit(.write({ database throws(SQLiteError) in try database.execute("CREATE TABLE t (a INTEGER UNIQUE)") }, done: { _ in }))
+        thread.submit(
+            .write({ database throws(SQLiteError) in try database.execute("CREATE TABLE t (a INTEGER UNIQUE)") }, done: { _ in }))
         for number in 0..<1000 {
             thread.submit(
                 .write(

@@ -190,12 +190,14 @@ import Testing
     }
 
     @Test func withTheKeyRefusedTheOtherOneRevokes() async throws {
-        let endpoint = try await EndpointFixture(more: Self.state, secondKey: "sk-second-key-for-tests", prepare: { simulator in
-            simulator.configure {
-                $0.keys["sk-second-key-for-tests"] = .valid
-                $0.keys[SimulatorSettings.developmentKey] = .deleted
-            }
-        })
+        let endpoint = try await EndpointFixture(
+            more: Self.state, secondKey: "sk-second-key-for-tests",
+            prepare: { simulator in
+                simulator.configure {
+                    $0.keys["sk-second-key-for-tests"] = .valid
+                    $0.keys[SimulatorSettings.developmentKey] = .deleted
+                }
+            })
         #expect(try await revoke(endpoint).value().get().isComplete)
         #expect(try await endpoint.metric(#"api_key_current{slot="next"}"#) == 1)
     }
