@@ -17,6 +17,7 @@ package final class LimiterHealth: Sendable {
     private let time: any TimeSource
     private let address: String
     private let degraded: Gauge
+    private let localDecisions: Counter
 
     /// - Parameter address: of Redis, for the log.
     package init(address: String, log: Log, metrics: Metrics, time: any TimeSource) {
@@ -25,7 +26,11 @@ package final class LimiterHealth: Sendable {
         self.time = time
         degraded = metrics.gauge(
             "limiter_degraded", help: "1 while the rate limits are counted by this process alone because Redis fails.")
+        localDecisions = metrics.counter(
+            "limiter_local_decisions_total", help: "Decisions of rate limits made by this process alone because Redis failed.")
     }
+
+    func decidedAlone() { localDecisions.add() }
 
     /// A loop decides by itself from now on.
     func began(_ error: RedisError) {

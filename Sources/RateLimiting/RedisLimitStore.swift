@@ -126,6 +126,7 @@ package final class RedisLimitStore: LimitStore {
     private func local(
         _ charges: Charges, deadline: MonotonicInstant, _ completion: @escaping (LimitDecision) -> Void
     ) -> LimitDecision? {
+        shared.decidedAlone()
         var isolated = Charges()
         for index in 0..<charges.count {
             if let charge = charges[index] { isolated.append(charge.isolated) }

@@ -35,8 +35,8 @@ package struct RedisConfig: Sendable, Equatable {
 
     /// Whether a value is meant to be a Redis URL, right or wrong.
     package static func isURL(_ text: String) -> Bool {
-        let scheme = text.prefix { $0 != ":" }.lowercased()
-        return scheme == "redis" || scheme == "rediss"
+        let text = text.lowercased()
+        return text.hasPrefix("redis:") || text.hasPrefix("rediss:")
     }
 
     /// Reads the keys beside the URL, and the URL where there is one.
