@@ -249,7 +249,7 @@ import Testing
             try scene.start()
             #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
             let ballast = folder + "/ballast"
-            _ = FileManager.default.createFile(atPath: ballast, contents: nil)
+            try ServerScenario.write(ballast, "")
             let handle = try #require(FileHandle(forWritingAtPath: ballast))
             while (try? handle.write(contentsOf: Data(repeating: 1, count: 4096))) != nil {}
             try? handle.close()

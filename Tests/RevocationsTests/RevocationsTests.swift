@@ -50,8 +50,8 @@ private func id(_ byte: UInt8) throws -> RevocationID { try #require(RevocationI
         state.revoke(try key(), endUserID: "u", block: .none, newID: try id(1), now: time(5))
         #expect(state.fence == Fence(block: .user, since: start))
         #expect(state.work?.block == .user)
-        let isDone1 = state.complete(generation: 1, revokedCount: 2, isLate: false, now: start + .seconds(6))
-        #expect(isDone1)
+        let isDone = state.complete(generation: 1, revokedCount: 2, isLate: false, now: start + .seconds(6))
+        #expect(isDone)
         #expect(state.fence?.block == .user)
         #expect(state.work?.phase == .late && state.work?.revokedCount == 2)
         let lifted = state.lift(isSweeping: false)
@@ -64,8 +64,8 @@ private func id(_ byte: UInt8) throws -> RevocationID { try #require(RevocationI
         state.revoke(try key(), endUserID: "u", block: .user, newID: try id(1), now: time(0))
         let lifted = state.lift(isSweeping: true)
         #expect(!lifted && state.fence?.block == .user)
-        let isDone2 = state.complete(generation: 1, revokedCount: 0, isLate: false, now: start)
-        #expect(isDone2)
+        let isDone = state.complete(generation: 1, revokedCount: 0, isLate: false, now: start)
+        #expect(isDone)
         #expect(state.fence == nil && state.work == nil && state.ended.count == 1)
     }
 
@@ -89,8 +89,8 @@ private func id(_ byte: UInt8) throws -> RevocationID { try #require(RevocationI
     @Test func aWallClockThatStepsBackMakesNoFenceOlder() throws {
         var state = UserState()
         state.revoke(try key(), endUserID: "u", block: .sessions, newID: try id(1), now: time(100))
-        let isDone3 = state.complete(generation: 1, revokedCount: 0, isLate: true, now: start)
-        #expect(isDone3)
+        let isDone = state.complete(generation: 1, revokedCount: 0, isLate: true, now: start)
+        #expect(isDone)
         state.revoke(try key(), endUserID: "u", block: .sessions, newID: try id(2), now: time(50))
         #expect(state.fence?.since == start + .seconds(100))
     }
@@ -98,8 +98,8 @@ private func id(_ byte: UInt8) throws -> RevocationID { try #require(RevocationI
     @Test func aNewRequestTakesOverTheLateSweepOfTheOneBefore() throws {
         var state = UserState()
         state.revoke(try key(), endUserID: "u", block: .user, newID: try id(1), now: time(0))
-        let isDone4 = state.complete(generation: 1, revokedCount: 0, isLate: false, now: start)
-        #expect(isDone4)
+        let isDone = state.complete(generation: 1, revokedCount: 0, isLate: false, now: start)
+        #expect(isDone)
         state.revoke(try key(), endUserID: "u", block: .sessions, newID: try id(2), now: time(10))
         #expect(state.ended.map(\.id) == [try id(1)])
         #expect(state.work?.id == (try id(2)) && state.work?.block == .user)
