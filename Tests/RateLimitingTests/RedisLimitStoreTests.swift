@@ -38,9 +38,10 @@ import Testing
         }
         #expect(try await fixture.charge(Array(charges)) == .allowed)
         await fixture.onLoop { store, _ in store.hold(for: .seconds(20)) }
-        try await eventually("held") { (try? server.ask("DBSIZE")) == ":5\r\n" }
+        try await eventually("held") { (try? server.ask("EXISTS january-endpoint:{limits}:hold:acc0")) == ":1\r\n" }
         let keys = try await onOwnThread { try server.ask("KEYS *") }.split(separator: "\r\n").filter {
-            $0.contains(":") && !$0.hasPrefix("*")
+            // The probe's cell is there for a millisecond.
+            $0.hasPrefix("january-endpoint:") && !$0.hasSuffix(":probe")
         }
         #expect(
             Set(keys) == [
