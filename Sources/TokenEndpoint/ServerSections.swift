@@ -114,6 +114,8 @@ package enum StateConfig: Sendable, Equatable {
             if authority.contains("@"), case .file = root.source("state") {
                 root.problem("state", "must not hold a password in the file; use STATE in the environment")
             }
+            // Accepted without being used it would be a state without fences.
+            root.problem("state", "redis:// is not available in this version; use sqlite:PATH")
             return .redis(url: text)
         }
         root.invalid("state", "must be none, sqlite:PATH or redis://…")
