@@ -57,7 +57,7 @@ import Testing
             let proxies = server.logLines("a proxy is set in the environment; it is ignored")
             #expect(proxies.map { $0["variable"] as? String } == ["HTTPS_PROXY"])
             let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
-            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:11: grants[0].when.claim: ") })
+            #expect(warnings.contains { $0.hasPrefix("\(scenario.folder)config.yaml:10: grants[0].when.claim: ") })
             #expect(!server.output.contains("PROXYMARKER"))
         }
     }

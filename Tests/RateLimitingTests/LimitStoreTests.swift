@@ -24,7 +24,9 @@ private let second: Int64 = 1_000_000_000
         charges.append(Charge(.all, key: key(3), rule: rule))
         #expect(store.charge(charges, now: at(100)) == .allowed)
         #expect(store.charge(charges, now: at(100)) == .limited(.endUser, retryAfter: 10 * second))
-        let left = [1, 2, 3].map { store.remaining(Charge(.all, key: key($0), rule: rule), now: at(100)) }
+        let left = [(LimitName.session, 1), (.endUser, 2), (.all, 3)].map {
+            store.remaining(Charge($0, key: key($1), rule: rule), now: at(100))
+        }
         #expect(left == [1, 2, 2])
         #expect(store.charge(charges, now: at(110)) == .allowed)
     }
