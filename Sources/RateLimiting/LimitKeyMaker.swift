@@ -103,7 +103,7 @@ extension LimitKey {
 
 extension LimitName {
     /// What tells the limits apart in a digest; shared between replicas, so never renumbered.
-    fileprivate var ordinal: UInt64 {
+    var ordinal: UInt64 {
         switch self {
         case .address: 1
         case .session: 2

@@ -37,11 +37,11 @@ struct LimitTable {
     }
 
     mutating func charge(_ charge: Charge, now: Int64) -> GCRACell.Decision {
-        update(charge.key, now: now) { $0.charge(cost: charge.cost, now: now, rule: charge.rule) }
+        update(charge.cell, now: now) { $0.charge(cost: charge.cost, now: now, rule: charge.rule) }
     }
 
     mutating func penalize(_ charge: Charge, now: Int64) {
-        _ = update(charge.key, now: now) { cell in
+        _ = update(charge.cell, now: now) { cell in
             cell.penalize(cost: charge.cost, now: now, rule: charge.rule)
             return .allowed
         }
@@ -148,4 +148,10 @@ struct LimitTable {
             put(slot, at: place(for: LimitKey(high: slot.high, low: slot.low), now: now))
         }
     }
+}
+
+extension Charge {
+    /// The key of its cell. Shared keys are the same for every limit of a person (a store elsewhere puts the limit's name in front), and
+    /// cells of two limits must not be one.
+    var cell: LimitKey { LimitKey(high: key.high, low: key.low ^ (limit.ordinal &* 0x9e37_79b9_7f4a_7c15)) }
 }

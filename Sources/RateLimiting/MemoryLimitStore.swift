@@ -38,7 +38,7 @@ package final class MemoryLimitStore: LimitStore, Sendable {
 
     /// Requests this key could make back to back now.
     package func remaining(_ charge: Charge, now: MonotonicInstant) -> Int {
-        shard(charge.key).withLock { $0.cell(charge.key) }.remaining(now: now.nanoseconds, rule: charge.rule)
+        shard(charge.key).withLock { $0.cell(charge.cell) }.remaining(now: now.nanoseconds, rule: charge.rule)
     }
 
     /// Places for cells that memory is held for, and cells in use that had to make room. For metrics: takes every lock once.

@@ -24,7 +24,9 @@ private let second: Int64 = 1_000_000_000
         charges.append(Charge(.all, key: key(3), rule: rule))
         #expect(store.charge(charges, now: at(100)) == .allowed)
         #expect(store.charge(charges, now: at(100)) == .limited(.endUser, retryAfter: 10 * second))
-        let left = [1, 2, 3].map { store.remaining(Charge(.all, key: key($0), rule: rule), now: at(100)) }
+        let left = [(LimitName.session, 1), (.endUser, 2), (.all, 3)].map {
+            store.remaining(Charge($0, key: key($1), rule: rule), now: at(100))
+        }
         #expect(left == [1, 2, 2])
         #expect(store.charge(charges, now: at(110)) == .allowed)
     }
@@ -67,7 +69,7 @@ private let second: Int64 = 1_000_000_000
         #expect(table.evictions > 90_000)
         for number in 0..<50 {
             #expect(table.charge(Charge(.endUser, key: key(number), rule: rule), now: second) == .limited(retryAfter: 9 * second))
-            #expect(table.cell(key(100 + number)).theoreticalArrival == 20 * second)
+            #expect(table.cell(Charge(.endUser, key: key(100 + number), rule: rule).cell).theoreticalArrival == 20 * second)
             #expect(
                 table.charge(Charge(.session, key: key(200 + number), rule: burstOfOne), now: second)
                     == .limited(retryAfter: 59 * second))
@@ -94,7 +96,9 @@ private let second: Int64 = 1_000_000_000
         }
         #expect(table.evictions == 0)
         for number in 0..<5000 {
-            #expect(table.cell(key(number)).theoreticalArrival == 7 + Int64(number % 3 + 1) * 10 * second)
+            #expect(
+                table.cell(Charge(.endUser, key: key(number), rule: rule).cell).theoreticalArrival == 7 + Int64(number % 3 + 1)
+                    * 10 * second)
         }
     }
 
@@ -192,6 +196,19 @@ private let second: Int64 = 1_000_000_000
         #expect(
             maker.session(verifier: "a", credential: credential[...])
                 == maker.session(verifier: "a", credential: ([0] + credential)[1...]))
+    }
+
+    /// Shared keys of one person are the same for every limit; the cells are not.
+    @Test(arguments: makers.indices)
+    func twoLimitsOfOnePersonAreTwoCells(index: Int) {
+        let maker = Self.makers[index]
+        let store = MemoryLimitStore()
+        let once = GCRARule(requests: 1, periodNanoseconds: 60 * second, burst: 1)
+        let mint = Charge(.endUser, key: maker.endUser("a"), rule: once)
+        let signOut = Charge(.selfService, key: maker.endUser("a", limit: .selfService), rule: once)
+        #expect(store.charge(Charges(mint), now: at(1)) == .allowed)
+        #expect(store.charge(Charges(signOut), now: at(1)) == .allowed)
+        #expect(store.charge(Charges(signOut), now: at(1)) == .limited(.selfService, retryAfter: 60 * second))
     }
 
     @Test func processesHaveKeysOfTheirOwnAndReplicasWithOneSecretTheSame() {

@@ -9,4 +9,5 @@ final class HMACKey: Sendable {
     enum Algorithm { case sha256 }
     init(_ algorithm: Algorithm, key: Secret) {}
     func authenticate(_ parts: [UInt8]...) -> [UInt8] { [] }
+    func authenticate(_ bytes: RawSpan) -> [UInt8] { [] }
 }
