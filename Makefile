@@ -22,7 +22,7 @@ help:
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
 	@echo 'make schema    config/schema.json anew'
-	@echo 'make long      corpora, sanitizers, the benchmark with more rounds'
+	@echo 'make long      corpora, sanitizers, attacks, the soak, 20 minutes a fuzz target, the benchmark with more rounds'
 
 deps:
 	@scripts/install-dependencies build
@@ -69,7 +69,7 @@ fuzz: deps
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
 
-long: corpora sanitize
+long: corpora sanitize attack soak fuzz
 	bench/run --rounds 9
 
 clean:

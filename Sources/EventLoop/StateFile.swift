@@ -70,21 +70,31 @@ package enum StateFile {
     }
 }
 
-/// The right to use some file, held by at most one process at a time. It ends with this value, or with the process, however that ends.
+/// The right to use some file, held by at most one process at a time. It ends with ``release()``, with this value, or with the process,
+/// however that ends.
 package final class FileLock: Sendable {
-    private let descriptor: FileDescriptor
+    /// `nil` once it is released.
+    private let descriptor: Lock<Int32?>
 
-    private init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
+    private init(_ raw: Int32) { descriptor = Lock(raw) }
+
+    deinit { release() }
+
+    package func release() {
+        let raw = descriptor.withLock { $0.take() }
+        if let raw { System.close(raw) }
+    }
 
     /// - Returns: `nil` while another process has it.
     package static func acquire(_ path: String) throws(SystemError) -> FileLock? {
         let fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0o600)
         guard fd >= 0 else { throw SystemError("open") }
-        let descriptor = FileDescriptor(adopting: fd)
-        let result = System.retrying { Int(flock(descriptor.raw, LOCK_EX | LOCK_NB)) }
-        if result == 0 { return FileLock(descriptor) }
-        if errno == EWOULDBLOCK { return nil }
-        throw SystemError("flock")
+        let result = System.retrying { Int(flock(fd, LOCK_EX | LOCK_NB)) }
+        if result == 0 { return FileLock(fd) }
+        let error = SystemError("flock")
+        System.close(fd)
+        if error.number == EWOULDBLOCK { return nil }
+        throw error
     }
 
     /// Tries until it has the lock, `limit` has passed or `givesUp` says so. Blocks the thread.

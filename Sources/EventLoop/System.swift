@@ -113,8 +113,11 @@ package struct RandomPool {
 
 /// Process-wide settings, made once at start.
 package enum ProcessSettings {
-    /// Writing to a closed connection is an error value here, never a signal.
-    package static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
+    /// Writing to a closed connection, or beyond the size a file may have (`ulimit -f`), is an error value here, never a signal.
+    package static func ignoreBrokenPipes() {
+        signal(SIGPIPE, SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN)
+    }
 
     /// Raises the soft limit of open files to the hard one and returns what is in force now.
     package static func raiseOpenFileLimit() -> Int {

@@ -12,7 +12,7 @@ package enum FenceDecision: Sendable, Equatable {
 }
 
 /// The record that stops minting for one end user.
-package struct Fence: Sendable, Equatable {
+package struct Fence: Sendable, Hashable {
     /// `user` or `sessions`.
     package var block: RevocationBlock
     /// The revocation's time on the wall clock; sessions that began at or before it are refused.

@@ -1,7 +1,7 @@
 import Primitives
 
 /// Both times a change of the state needs.
-package struct StateTime: Sendable, Equatable {
+package struct StateTime: Sendable, Hashable {
     /// For what people read, and for comparing with the beginning of sessions. May jump.
     package var wall: WallInstant
     /// For what is to be done when: the wall clock as it was when the process started, carried on by the monotonic one. A step of the wall
@@ -15,7 +15,7 @@ package struct StateTime: Sendable, Equatable {
 }
 
 /// One revocation as it is kept. Pure data; ``UserState`` has the rules.
-package struct RevocationRecord: Sendable, Equatable {
+package struct RevocationRecord: Sendable, Hashable {
     package enum Phase: UInt8, Sendable {
         /// Nothing has been promised as done yet.
         case pending = 0
@@ -77,7 +77,7 @@ package struct RevocationRecord: Sendable, Equatable {
 
 /// All that is kept of one end user, changed as one: the fence and the work that is not over. The rules of revoking, joining, completing and
 /// lifting are the methods here, and nowhere else; a store applies one of them and makes the result durable, or nothing.
-package struct UserState: Sendable, Equatable {
+package struct UserState: Sendable, Hashable {
     package var fence: Fence?
     /// Pending or late; never over.
     package var work: RevocationRecord?

@@ -44,6 +44,8 @@ final class RevocationWorker {
     private var nextWaiter = 0
     private var calls = 0
     private var isClaiming = false
+    /// Something was let go while the store was asked: its answer does not know of it.
+    private var claimsAgain = false
     private var isCounting = false
     private var isStopped = false
     private var pausedUntil = MonotonicInstant(nanoseconds: .min)
@@ -158,9 +160,12 @@ final class RevocationWorker {
         guard !isStopped, revoker != nil else { return }
         guard loop.now >= pausedUntil else { return scheduleWake(pausedUntil) }
         while calls < RevocationService.maxCalls, !ready.isEmpty { advance(ready.removeFirst()) }
-        guard ready.isEmpty, calls < RevocationService.maxCalls, active.count < RevocationService.maxActive, !isClaiming else {
+        guard ready.isEmpty, calls < RevocationService.maxCalls, active.count < RevocationService.maxActive else { return }
+        guard !isClaiming else {
+            claimsAgain = true
             return
         }
+        claimsAgain = false
         isClaiming = true
         store.claim(
             limit: Self.claimCount, now: clock.now().steady, except: Set(active.keys).union(lifting),
@@ -179,6 +184,7 @@ final class RevocationWorker {
             }
             if let next = due.next { scheduleWake(max(clock.monotonic(of: next), loop.now + .milliseconds(5))) }
         }
+        if claimsAgain { pump() }
     }
 
     private func scheduleWake(_ instant: MonotonicInstant) {
@@ -350,6 +356,8 @@ final class RevocationWorker {
         if !active.isEmpty { store.renew(Array(active.keys)) }
         store.probe(completion: { _ in })
         count()
+        // Another replica may have left work.
+        pump()
         if keepDays > 0, lastForgotten.map({ loop.now - $0 > .seconds(3600) }) ?? true {
             lastForgotten = loop.now
             store.forget(olderThan: clock.now().wall + .seconds(-86_400 * Int64(keepDays)), completion: { _ in })

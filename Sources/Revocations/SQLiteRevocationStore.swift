@@ -216,7 +216,7 @@ package final class SQLiteRevocationStore: RevocationStore {
         let finish: @Sendable () -> Void = {
             state.thread.stop {
                 // The lock goes last.
-                withExtendedLifetime(state.lock) {}
+                state.lock.release()
                 then()
             }
         }

@@ -1,7 +1,7 @@
 import Primitives
 
 /// What is known about the mints of one end user that were let through before the fence.
-package struct OlderMints: Sendable, Equatable {
+package struct OlderMints: Sendable, Hashable {
     /// Some await January's answer.
     package var areAwaiting: Bool
     /// Some were sent and will never get an answer, or may have been (a process that died): January may still commit them.
@@ -18,8 +18,8 @@ package struct OlderMints: Sendable, Equatable {
 /// A call to January that reports 0 proves that no token of the user was alive when January handled it. What counts is therefore only
 /// what was true when the **proving call was sent**: that the last request had joined, that no older mint awaited its answer, that
 /// none could still be committed.
-package struct SweepMachine: Sendable {
-    package enum Step: Sendable, Equatable {
+package struct SweepMachine: Sendable, Hashable {
+    package enum Step: Sendable, Hashable {
         /// Call January's revocation, and say `callBegins` first.
         case call
         /// Nothing can be proven before older mints have their answers.
@@ -31,13 +31,13 @@ package struct SweepMachine: Sendable {
     }
 
     /// What was true when a call was sent.
-    private struct Proof: Sendable, Equatable {
+    private struct Proof: Sendable, Hashable {
         let generation: Int
         let mints: OlderMints
         let isLate: Bool
     }
 
-    private enum State: Sendable, Equatable {
+    private enum State: Sendable, Hashable {
         case ready
         case calling(Proof)
     }

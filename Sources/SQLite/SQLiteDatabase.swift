@@ -42,6 +42,8 @@ package final class SQLiteDatabase {
         try execute("PRAGMA journal_mode=WAL")
         // FULL: a commit is on the disk before it returns (with WAL, NORMAL would lose the last ones when the power goes).
         try execute("PRAGMA synchronous=FULL")
+        // What is taken out of a row is overwritten: IDs of finished work are to be gone.
+        try execute("PRAGMA secure_delete=ON")
         try execute("PRAGMA wal_autocheckpoint=1000")
         try execute("PRAGMA journal_size_limit=16777216")
         try execute("PRAGMA cache_size=-4096")

@@ -11,7 +11,7 @@ final class LimitMetrics: Sendable {
     init(_ metrics: Metrics, store: MemoryLimitStore) {
         // Every series from the start, so that an alert on its increase sees the first one.
         limited = Dictionary(
-            uniqueKeysWithValues: RateLimits.order.map {
+            uniqueKeysWithValues: LimitName.allCases.map {
                 (
                     $0,
                     metrics.counter(

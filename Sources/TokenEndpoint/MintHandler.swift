@@ -58,7 +58,7 @@ final class MintHandler {
 
     // What the steps find out, in their order.
     private var address: Charge?
-    private var decision: LimitDecision?
+    private(set) var decision: LimitDecision?
     /// What is left to be waited for limits that are counted elsewhere, all together.
     private var limitWait = RedisLimitStore.maxWait
     /// In shadow mode: a limit would have ended this request, and nothing would have been charged behind it.
@@ -217,7 +217,7 @@ final class MintHandler {
     }
 
     /// Asks the store, or looks at what it has answered meanwhile.
-    private func charge(_ charges: Charges) -> Progress {
+    func charge(_ charges: Charges) -> Progress {
         if decision == nil {
             let asked = loop.loop.now
             decision = loop.limits.charge(charges, now: asked, deadline: min(deadline, asked + limitWait)) { decision in

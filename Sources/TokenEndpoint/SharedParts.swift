@@ -23,7 +23,6 @@ final class SharedParts: Sendable {
     let log: Log
     let hash: EndUserHash
     let audit: AuditLog
-    let signOutLimit = SignOutLimit()
 
     init(
         config: RootConfig, lifecycle: Lifecycle, keys: KeyRing, log: Log, auditOutput: (any LogOutput)?, metrics: Metrics,

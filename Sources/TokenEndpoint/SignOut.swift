@@ -1,6 +1,6 @@
 import EventLoop
-import GCRA
 import Primitives
+import RateLimiting
 import Revocations
 
 /// Self-service sign-out: revokes the caller's own tokens on all their devices. Session, origin and address rules are those of a mint,
@@ -14,9 +14,10 @@ extension MintHandler {
         ]
 
     private func chargeSignOut() -> Progress {
+        if decision != nil { return charge(Charges()) }
         guard let endUserID else { return .refused(Problem(.internalError)) }
-        guard let seconds = loop.shared.signOutLimit.charge(endUserID.text, now: loop.loop.now) else { return .next }
-        return .refused(Problem(.rateLimited, reason: "self_service", retryAfter: seconds))
+        let key = loop.shared.limitKeys.endUser(endUserID.text, limit: .selfService)
+        return charge(Charges(Charge(.selfService, key: key, rule: RateLimits.selfService)))
     }
 
     /// Whoever is blocked has nothing left to revoke, and must not learn how far somebody else's revocation of them is.
@@ -88,33 +89,5 @@ extension MintHandler {
                 bound.value.resume()
             }
         }
-    }
-}
-
-/// Six sign-outs an hour for one person, over all loops. Bounded: when the table is full, whoever has least to wait for is forgotten.
-final class SignOutLimit: Sendable {
-    static let rule = GCRARule(requests: 6, periodNanoseconds: 3_600_000_000_000, burst: 6)
-    static let maxPeople = 65_536
-
-    private let cells = Lock<[String: GCRACell]>([:])
-
-    /// - Returns: `nil`: allowed; else whole seconds until it is.
-    func charge(_ endUserID: String, now: MonotonicInstant) -> Int? {
-        cells.withLock { cells in
-            if cells.count >= Self.maxPeople, cells[endUserID] == nil { Self.makeRoom(&cells, now: now.nanoseconds) }
-            switch cells[endUserID, default: GCRACell()].charge(now: now.nanoseconds, rule: Self.rule) {
-            case .allowed: return nil
-            case .limited(let nanoseconds): return Int((nanoseconds + 999_999_999) / 1_000_000_000)
-            }
-        }
-    }
-
-    /// An eighth at once, so that a full table is not gone through for every request.
-    private static func makeRoom(_ cells: inout [String: GCRACell], now: Int64) {
-        cells = cells.filter { !$0.value.isIdle(now: now) }
-        guard cells.count >= maxPeople else { return }
-        let arrivals = cells.values.map(\.theoreticalArrival).sorted()
-        let line = arrivals[maxPeople / 8]
-        cells = cells.filter { $0.value.theoreticalArrival > line }
     }
 }

@@ -56,8 +56,8 @@ package final class TokenEndpoint: Sendable {
     private let log: Log
     private let time: any TimeSource
     private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
-    private let state: StateParts
-    private let revocations: RevocationService?
+    let state: StateParts
+    let revocations: RevocationService?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened.
@@ -243,7 +243,7 @@ package final class TokenEndpoint: Sendable {
         generation.verifiers.stop()
         managementServer?.closeAll {}
         revocations?.stop()
-        let done: @Sendable () -> Void = { [self] in closeState(then: done) }
+        let closed: @Sendable () -> Void = { [self] in closeState(then: done) }
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {
@@ -252,7 +252,7 @@ package final class TokenEndpoint: Sendable {
                         count -= 1
                         return count == 0
                     }
-                    if last { done() }
+                    if last { closed() }
                 }
             }
         }

@@ -42,13 +42,4 @@ struct WrongTokensTests {
         }
         #expect(tokens.charge(attacker, now: Self.start) != nil)
     }
-
-    @Test func aPersonSignsOutSixTimesAnHour() {
-        let limit = SignOutLimit()
-        for _ in 0..<6 { #expect(limit.charge("u", now: Self.start) == nil) }
-        #expect(limit.charge("u", now: Self.start) == 600)
-        #expect(limit.charge("v", now: Self.start) == nil)
-        #expect(limit.charge("u", now: Self.start + .seconds(599)) == 1)
-        #expect(limit.charge("u", now: Self.start + .seconds(600)) == nil)
-    }
 }

@@ -1,0 +1,272 @@
+import Dispatch
+import Foundation
+
+import Glibc
+import JanuarySimulator
+import Primitives
+import StrictJSON
+import TestSupport
+import Testing
+
+/// The real program is killed where it hurts, started again, and must have kept every promise it made.
+@Suite(.serialized) struct RevocationCrashTests {
+    static let token = "management-token-of-at-least-32-characters"
+
+    /// January and the folder outlive the server.
+    final class Scene {
+        let simulator: Simulator
+        let folder: String
+        private(set) var server: Child?
+        private(set) var port: UInt16 = 0
+        private(set) var managementPort: UInt16 = 0
+
+        init(_ more: String = "") throws {
+            var configuration = Simulator.Configuration()
+            configuration.algorithms = [.es256]
+            simulator = try Simulator(configuration)
+            try simulator.start()
+            folder = FileManager.default.temporaryDirectory.appending(path: "january-crash-\(UUID().uuidString)").path + "/"
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try ServerScenario.write(folder + "api_key", SimulatorSettings.developmentKey)
+            try ServerScenario.write(folder + "token", RevocationCrashTests.token)
+            let text = ServerScenario.configuration(simulator)
+                .replacingOccurrences(
+                    of: "management: { listen: \"127.0.0.1:0\" }",
+                    with:
+                        "management: { listen: \"127.0.0.1:0\", token_files: [token] }\nstate: \"sqlite:state/state.db\"\n\(more)"
+                )
+            try ServerScenario.write(folder + "config.yaml", text)
+        }
+
+        deinit {
+            simulator.stop()
+            try? FileManager.default.removeItem(atPath: folder)
+        }
+
+        func start(crashAt: String? = nil, shell: String? = nil) throws {
+            let server = try Child(
+                ["serve", "--config", folder + "config.yaml"], environment: crashAt.map { ["CRASH_AT": $0] } ?? [:], shell: shell)
+            self.server = server
+            let line = try server.logLine("listening")
+            port = try Self.port(line["listen"])
+            managementPort = try Self.port(line["management"])
+            try eventually("ready") { ((try? ask("GET", "/readyz"))?.hasPrefix("HTTP/1.1 200 ")) == true }
+        }
+
+        private static func port(_ address: Any?) throws -> UInt16 {
+            guard let text = address as? String, let port = UInt16(text.split(separator: ":").last ?? "") else {
+                throw Child.Failure(what: "no port")
+            }
+            return port
+        }
+
+        func kill() throws {
+            server?.send(SIGKILL)
+            _ = try server?.wait()
+        }
+
+        /// What came back; empty when the server died meanwhile.
+        func ask(_ method: String, _ path: String, _ body: String = "") throws -> String {
+            let client = try RawClient(port: managementPort, receiveTimeoutSeconds: 20)
+            try client.send(
+                "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(RevocationCrashTests.token)\r\n"
+                    + "Content-Type: application/json\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+            return (try? String(decoding: client.receiveAll(), as: UTF8.self)) ?? ""
+        }
+
+        func revoke(_ user: String, block: String = "user") throws -> String {
+            try ask("POST", "/january/client-token-revocations", #"{"end_user_id":"\#(user)","block":"\#(block)"}"#)
+        }
+
+        func mint(_ user: String) throws -> String {
+            let session = try simulator.session(SessionOrder(subject: user, audience: ["app"]))
+            let client = try RawClient(port: port, receiveTimeoutSeconds: 20)
+            try client.send(ServerScenario.mint(session))
+            return (try? client.receiveResponses().joined()) ?? ""
+        }
+
+        func eventually(_ what: String, within seconds: Double = 30, _ condition: () throws -> Bool) throws {
+            let end = ContinuousClock.now + .seconds(seconds)
+            while ContinuousClock.now < end {
+                if try condition() { return }
+                usleepMilliseconds(10)
+            }
+            throw Child.Failure(what: "\(what): \(server?.output ?? "")\(server?.errors ?? "")")
+        }
+
+        func pendingIsOver() throws {
+            try eventually("nothing is pending") {
+                (try? ask("GET", "/january/client-token-revocations?status=pending"))?.contains(#""items":[]"#) == true
+            }
+        }
+
+        func isBlocked(_ user: String) throws -> Bool { try mint(user).contains("access_revoked") }
+        func hasLiveToken(_ user: String) -> Bool { simulator.tokens(of: user).contains { $0.revoked == nil } }
+    }
+
+    @Test(arguments: [
+        "before_write", "before_commit", "after_commit", "before_sweep", "after_sweep", "before_sweep:2", "after_sweep:2",
+        "before_completion", "after_completion",
+    ])
+    func aCrashAtANamedPointLosesNothingThatWasDurable(_ point: String) async throws {
+        try await onOwnThread {
+            let scene = try Scene()
+            // The first writes of a process are its probe; this one must not die at them.
+            try scene.start()
+            #expect(try scene.mint("u1").hasPrefix("HTTP/1.1 201 "))
+            try scene.kill()
+            let isOfAnyWrite = point.hasPrefix("before_write") || point.contains("commit")
+            if isOfAnyWrite {
+                // Dies at the probe or at the revocation: either way nothing may be promised and lost.
+                try? scene.start(crashAt: point + ":2")
+            } else {
+                try scene.start(crashAt: point)
+            }
+            let answer = (try? scene.revoke("u1")) ?? ""
+            #expect(!answer.hasPrefix("HTTP/1.1 200 ") || point == "after_completion")
+            _ = try scene.server?.wait(within: 60)
+            try scene.start()
+            try scene.pendingIsOver()
+            // Without an answer nothing was promised; what was durable is carried out all the same.
+            if point != "before_write" && point != "before_commit" && point != "after_commit" {
+                #expect(try scene.isBlocked("u1"))
+                #expect(!scene.hasLiveToken("u1"))
+            } else if try scene.isBlocked("u1") {
+                #expect(!scene.hasLiveToken("u1"))
+            }
+            // Asked again it is done.
+            #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
+            #expect(try scene.isBlocked("u1") && !scene.hasLiveToken("u1"))
+        }
+    }
+
+    @Test(arguments: ["before_lift", "after_lift"])
+    func aCrashAtALiftLeavesItDoneOrNot(_ point: String) async throws {
+        try await onOwnThread {
+            let scene = try Scene()
+            try scene.start(crashAt: point)
+            #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
+            _ = try? scene.ask("DELETE", "/january/end-users/u1/block")
+            _ = try scene.server?.wait(within: 60)
+            try scene.start()
+            #expect(try scene.isBlocked("u1") == (point == "before_lift"))
+            #expect(try scene.ask("DELETE", "/january/end-users/u1/block").hasPrefix("HTTP/1.1 200 "))
+            #expect(try scene.mint("u1").hasPrefix("HTTP/1.1 201 "))
+        }
+    }
+
+    /// At random instants while revocations and mints are under way; `JANUARY_PROVE` makes it 200.
+    @Test func aCrashAtAnyInstantBreaksNoPromise() async throws {
+        let rounds = ProcessInfo.processInfo.environment["JANUARY_PROVE"] == nil ? 12 : 200
+        try await onOwnThread {
+            var random = SeededRandom(seed: 20_261_130)
+            let scene = try Scene()
+            var promised: Set<String> = []
+            var number = 0
+            for _ in 0..<rounds {
+                try scene.start()
+                let end = Lock(false)
+                let acknowledged = Lock<[String]>([])
+                let first = number
+                let port = scene.managementPort
+                let group = DispatchGroup()
+                for worker in 0..<4 {
+                    DispatchQueue.global().async(group: group) { [first] in
+                        var next = first + worker
+                        while !end.withLock({ $0 }) {
+                            let user = "user-\(next)"
+                            next += 4
+                            guard let client = try? RawClient(port: port, receiveTimeoutSeconds: 20) else { return }
+                            let body = #"{"end_user_id":"\#(user)"}"#
+                            try? client.send(
+                                "POST /january/client-token-revocations HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+                                    + "\(RevocationCrashTests.token)\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                                    + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+                            let answer = (try? client.receiveAll()).map { String(decoding: $0, as: UTF8.self) } ?? ""
+                            if answer.hasPrefix("HTTP/1.1 200 ") || answer.hasPrefix("HTTP/1.1 202 ") {
+                                acknowledged.withLock { $0.append(user) }
+                            }
+                        }
+                    }
+                }
+                usleepMilliseconds(UInt32(Int.random(in: 1...120, using: &random)))
+                try scene.kill()
+                end.withLock { $0 = true }
+                group.wait()
+                number += 100_000
+                promised.formUnion(acknowledged.withLock { $0 })
+            }
+            try scene.start()
+            try scene.pendingIsOver()
+            #expect(!promised.isEmpty)
+            for user in promised.sorted().prefix(300) { #expect(try scene.isBlocked(user), "\(user) was acknowledged and lost") }
+        }
+    }
+
+    @Test func aSecondProcessOnOneFileIs69AndTheFirstGoesOn() async throws {
+        try await onOwnThread {
+            let scene = try Scene()
+            try scene.start()
+            let text = try String(contentsOfFile: scene.folder + "config.yaml", encoding: .utf8)
+            try ServerScenario.write(
+                scene.folder + "second.yaml",
+                text.replacingOccurrences(of: "timeout_seconds: 20", with: "timeout_seconds: 0"))
+            // Waits five seconds longer than a drain.
+            let second = try Child(["serve", "--config", scene.folder + "second.yaml"])
+            #expect(try second.wait(within: 30) == 69)
+            #expect(second.errors.contains("is used by another process"))
+            #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test func anotherMappingIs78AndNamesTheKey() async throws {
+        try await onOwnThread {
+            let scene = try Scene()
+            try scene.start()
+            try scene.kill()
+            let path = scene.folder + "config.yaml"
+            let text = try String(contentsOfFile: path, encoding: .utf8)
+            try ServerScenario.write(path, text + "end_user_id: { prefix: other- }\n")
+            let child = try Child(["serve", "--config", path])
+            #expect(try child.wait() == 78)
+            #expect(child.errors.contains("end_user_id.prefix"))
+        }
+    }
+
+    /// A limit of the file's size stands for a full disk: both are errors of the write.
+    @Test func onAFullDiskNothingIsPromisedAndItRecovers() async throws {
+        try await onOwnThread {
+            let folder = FileManager.default.temporaryDirectory.appending(path: "january-disk-\(UUID().uuidString)").path
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            guard mount("tmpfs", folder, "tmpfs", 0, "size=1m,mode=0700") == 0 else { return }
+            defer { umount(folder) }
+            let scene = try Scene()
+            let path = scene.folder + "config.yaml"
+            let text = try String(contentsOfFile: path, encoding: .utf8)
+            try ServerScenario.write(
+                path, text.replacingOccurrences(of: "sqlite:state/state.db", with: "sqlite:\(folder)/state.db"))
+            try scene.start()
+            #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
+            let ballast = folder + "/ballast"
+            try ServerScenario.write(ballast, "")
+            let handle = try #require(FileHandle(forWritingAtPath: ballast))
+            while (try? handle.write(contentsOf: Data(repeating: 1, count: 4096))) != nil {}
+            try? handle.close()
+            var refused = 0
+            for number in 0..<200 {
+                let answer = try scene.revoke("full-\(number)")
+                if answer.contains("state_unavailable") { refused += 1 }
+                if refused > 3 { break }
+            }
+            #expect(refused > 3)
+            try scene.eventually("not ready") { try scene.ask("GET", "/readyz").hasPrefix("HTTP/1.1 503 ") }
+            // Fences are in memory: they hold, and others mint.
+            #expect(try scene.isBlocked("u1"))
+            #expect(try scene.mint("u2").hasPrefix("HTTP/1.1 201 "))
+            try FileManager.default.removeItem(atPath: ballast)
+            try scene.eventually("recovers") { try scene.revoke("u3").hasPrefix("HTTP/1.1 200 ") }
+            try scene.eventually("ready again") { try scene.ask("GET", "/readyz").hasPrefix("HTTP/1.1 200 ") }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import EventLoop
+import Foundation
+import Primitives
+import SQLite
+import TestSupport
+import Testing
+
+@testable import Revocations
+
+@Suite struct SQLiteStateTests {
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "state-\(UUID().uuidString)").path
+    private var path: String { folder + "/sub/state.db" }
+
+    private func options(_ identity: [String: String] = ["end_user_id.prefix": "a"]) -> SQLiteState.Options {
+        var options = SQLiteState.Options(path: path)
+        options.waitsFor = .zero
+        options.identity = identity
+        return options
+    }
+
+    private func open(_ options: SQLiteState.Options? = nil) throws -> (SQLiteState, SQLiteRevocationStore) {
+        let state = try SQLiteState.open(options ?? self.options(), time: SystemTime())
+        return (state, try SQLiteRevocationStore(state, mints: MintsInFlight(maxCount: 10), time: SystemTime()))
+    }
+
+    private func close(_ store: SQLiteRevocationStore, isOrderly: Bool = true) async throws {
+        let closed = Promise<Void>("closed")
+        store.close(isOrderly: isOrderly) { closed.fulfil(()) }
+        try await closed.value()
+    }
+
+    private func revoke(_ store: SQLiteRevocationStore, _ number: UInt8, _ block: RevocationBlock = .user) async throws {
+        let key = try #require(EndUserKey([UInt8](repeating: number, count: 16)))
+        let id = try #require(RevocationID(bytes: [UInt8](repeating: number, count: 16)))
+        let done = Promise<Result<UserState, StateError>>("revoked")
+        let now = StateClock(SystemTime()).now()
+        store.update(
+            key, { state, _ in state.revoke(key, endUserID: "user-\(number)", block: block, newID: id, now: now) },
+            completion: { done.fulfil($0) })
+        _ = try await done.value().get()
+    }
+
+    private func removeFolder() { try? FileManager.default.removeItem(atPath: folder) }
+
+    @Test func aNewFileIsPrivateAndSaysThatItIsNew() async throws {
+        defer { removeFolder() }
+        let (state, store) = try open()
+        #expect(state.findings.isNew && !state.findings.wasUnclean && state.findings.openFolderMode == nil)
+        let file = try FileManager.default.attributesOfItem(atPath: path)
+        let folder = try FileManager.default.attributesOfItem(atPath: self.folder + "/sub")
+        #expect(file[.posixPermissions] as? Int == 0o600 && folder[.posixPermissions] as? Int == 0o700)
+        try await close(store)
+    }
+
+    @Test func fencesAndPendingWorkAreThereAfterARestart() async throws {
+        defer { removeFolder() }
+        let (first, store) = try open()
+        try await revoke(store, 1)
+        try await revoke(store, 2, .none)
+        try await close(store, isOrderly: false)
+        let (second, again) = try open()
+        #expect(
+            second.findings
+                == {
+                    var findings = SQLiteState.Findings()
+                    findings.wasUnclean = true
+                    return findings
+                }())
+        #expect(second.storeID == first.storeID)
+        #expect(second.fences.fenceCount == 1 && second.fences.pendingCount == 2)
+        let due = Promise<Result<DueWork, StateError>>("due")
+        again.claim(limit: 10, now: WallInstant(nanosecondsSinceEpoch: .max), except: [], completion: { due.fulfil($0) })
+        #expect(try await due.value().get().records.map(\.endUserID) == ["user-1", "user-2"])
+        try await close(again)
+        let (third, last) = try open()
+        #expect(!third.findings.wasUnclean)
+        try await close(last)
+    }
+
+    @Test func aSecondOneIsRefused() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        #expect(throws: StateOpenError.inUse(path: path)) { try SQLiteState.open(options(), time: SystemTime()) }
+        try await close(store)
+    }
+
+    @Test func anotherMappingIsRefusedAndNamesWhatDiffers() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try await close(store)
+        var other = options(["end_user_id.prefix": "b"])
+        #expect(throws: StateOpenError.changed(keys: ["end_user_id.prefix"])) { try SQLiteState.open(other, time: SystemTime()) }
+        other.acceptsNewIdentity = true
+        let (state, again) = try open(other)
+        #expect(state.findings.acceptedChanges == ["end_user_id.prefix"])
+        try await close(again)
+        // Accepted means recorded.
+        other.acceptsNewIdentity = false
+        let (_, last) = try open(other)
+        try await close(last)
+    }
+
+    @Test func anotherHashSecretIsRefused() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try await close(store)
+        var other = options()
+        other.hashSecret = Secret("another secret, of the log")
+        #expect(throws: StateOpenError.changed(keys: ["log.hash_secret_file"])) {
+            try SQLiteState.open(other, time: SystemTime())
+        }
+    }
+
+    @Test func aMissingFileIsRefusedWhereItMustExist() throws {
+        defer { removeFolder() }
+        var strict = options()
+        strict.mustExist = true
+        #expect(throws: StateOpenError.missing(path: path)) { try SQLiteState.open(strict, time: SystemTime()) }
+    }
+
+    /// Never silently empty: each of these once held fences, or was never ours.
+    @Test(arguments: [
+        "cut to nothing", "text", "pages overwritten", "file gone, log there", "of another program", "of a later version",
+    ])
+    func aFileThatCannotBeTrustedIsRefused(_ damage: String) async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...100 { try await revoke(store, UInt8(number)) }
+        try await close(store)
+        let url = URL(filePath: path)
+        let expected: StateOpenError
+        switch damage {
+        case "cut to nothing":
+            try Data().write(to: url)
+            expected = .damaged(path: path)
+        case "text":
+            try Data(repeating: 65, count: 5000).write(to: url)
+            expected = .damaged(path: path)
+        case "pages overwritten":
+            var bytes = try Data(contentsOf: url)
+            for offset in stride(from: 4096, to: bytes.count, by: 512) {
+                bytes[offset..<offset + 64] = Data(repeating: 0xEE, count: 64)
+            }
+            try bytes.write(to: url)
+            expected = .damaged(path: path)
+        case "file gone, log there":
+            try FileManager.default.moveItem(atPath: path, toPath: path + "-wal")
+            expected = .orphanedLog(path: path)
+        case "of another program":
+            let database = try SQLiteDatabase(path: path)
+            try database.execute("PRAGMA application_id=17")
+            database.close()
+            expected = .foreign(path: path)
+        default:
+            let database = try SQLiteDatabase(path: path)
+            try database.execute("PRAGMA user_version=99")
+            database.close()
+            expected = .newer(path: path)
+        }
+        #expect(throws: expected) { try SQLiteState.open(options(), time: SystemTime()) }
+        #expect(expected.description.contains(path))
+    }
+
+    @Test func completeWorkKeepsNoPlainID() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try await revoke(store, 1, .none)
+        let key = try #require(EndUserKey([UInt8](repeating: 1, count: 16)))
+        let done = Promise<Result<UserState, StateError>>("complete")
+        store.update(
+            key,
+            { state, _ in
+                state.complete(
+                    generation: 1, revokedCount: 2, isLate: false, now: WallInstant(secondsSinceEpoch: 5))
+            }, completion: { done.fulfil($0) })
+        #expect(try await done.value().get().work == nil)
+        let page = Promise<Result<[RevocationRecord]?, StateError>>("page")
+        store.page(pendingOnly: false, limit: 10, after: nil, completion: { page.fulfil($0) })
+        let records = try #require(try await page.value().get())
+        #expect(records.map(\.endUserID) == [nil] && records.map(\.phase) == [.over] && records.map(\.revokedCount) == [2])
+        try await close(store)
+        let bytes = try Data(contentsOf: URL(filePath: path))
+        #expect(bytes.range(of: Data("user-1".utf8)) == nil)
+    }
+
+    @Test func aMillionFencesCostLessThan200BytesEach() throws {
+        let before = residentBytes()
+        let table = FenceTable()
+        for number in 0..<1_000_000 {
+            var value = UInt64(number) &* 0x9E37_79B9_7F4A_7C15
+            let high = value
+            value = value &* 0xBF58_476D_1CE4_E5B9 ^ value >> 31
+            var bytes: [UInt8] = []
+            for word in [high, value] {
+                for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift * 8))) }
+            }
+            guard let key = EndUserKey(bytes) else { continue }
+            table.set(key, fence: Fence(block: .user, since: WallInstant(secondsSinceEpoch: 1)), isPending: false)
+        }
+        #expect(table.fenceCount == 1_000_000)
+        let perFence = (residentBytes() - before) / 1_000_000
+        #expect(perFence <= 200, "\(perFence) bytes")
+        withExtendedLifetime(table) {}
+    }
+
+    private func residentBytes() -> Int {
+        let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
+        return (Int(text.split(separator: " ").dropFirst().first ?? "") ?? 0) * 4096
+    }
+}
