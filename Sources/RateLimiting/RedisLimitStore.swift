@@ -214,11 +214,20 @@ package final class RedisLimitStore: LimitStore {
     // MARK: Keys
 
     static let prefix = Array("january-endpoint:{limits}:".utf8)
-    private static let prefixes = Dictionary(
-        uniqueKeysWithValues: LimitName.allCases.map { ($0, prefix + Array($0.rawValue.utf8) + [UInt8(ascii: ":")]) })
+    private static let addressPrefix = prefix(of: .address)
+    private static let sessionPrefix = prefix(of: .session)
+    private static let endUserPrefix = prefix(of: .endUser)
+
+    private static func prefix(of limit: LimitName) -> [UInt8] { prefix + Array(limit.rawValue.utf8) + [UInt8(ascii: ":")] }
 
     static func key(_ charge: Charge) -> [UInt8] {
-        var key = prefixes[charge.limit] ?? prefix
+        var key =
+            switch charge.limit {
+            case .address: addressPrefix
+            case .session: sessionPrefix
+            case .endUser: endUserPrefix
+            case .all, .selfService: prefix(of: charge.limit)
+            }
         key.reserveCapacity(key.count + 32)
         append(charge.key.high, to: &key)
         append(charge.key.low, to: &key)

@@ -57,7 +57,7 @@ package final class RedisClient {
     /// An open connection has ended, with or without calls under way. Called on the loop, after them.
     package var onConnectionLost: (() -> Void)?
     /// Scripts that the server has run since the connection was made.
-    private var knownScripts: Set<[UInt8]> = []
+    private var knownScripts: Set<UInt64> = []
 
     package init(loop: EventLoop, service: RedisService, settings: RedisClientSettings = RedisClientSettings()) {
         self.loop = loop
@@ -110,22 +110,23 @@ package final class RedisClient {
         _ script: RedisScript, keys: [[UInt8]], arguments: [[UInt8]], deadline: MonotonicInstant,
         completion: @escaping (Result<RedisReply, RedisError>) -> Void
     ) {
-        let knows = knownScripts.contains(script.digest)
+        let knows = knownScripts.contains(script.id)
         send(script.command(knows: knows, keys: keys, arguments: arguments), deadline: deadline) { [self] result in
             if knows, case .failure(.server(.noScript)) = result {
-                knownScripts.remove(script.digest)
+                knownScripts.remove(script.id)
                 return send(script.command(knows: false, keys: keys, arguments: arguments), deadline: deadline) { [self] in
-                    ran(script, $0, completion)
+                    ran(script, knew: false, $0, completion)
                 }
             }
-            ran(script, result, completion)
+            ran(script, knew: knows, result, completion)
         }
     }
 
     private func ran(
-        _ script: RedisScript, _ result: Result<RedisReply, RedisError>, _ completion: (Result<RedisReply, RedisError>) -> Void
+        _ script: RedisScript, knew: Bool, _ result: Result<RedisReply, RedisError>,
+        _ completion: (Result<RedisReply, RedisError>) -> Void
     ) {
-        if case .success = result { knownScripts.insert(script.digest) }
+        if !knew, case .success = result { knownScripts.insert(script.id) }
         completion(result)
     }
 

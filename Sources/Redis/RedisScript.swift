@@ -1,13 +1,19 @@
+import Primitives
+
 /// A Lua script that Redis runs as one step. Asked for by its digest (EVALSHA); a server that does not know it, after a restart, a fail-over
 /// or SCRIPT FLUSH, gets its text (EVAL), which makes it known. `SCRIPT LOAD` is never used: an ACL may forbid it.
 package struct RedisScript: Sendable {
     package let source: String
     /// 40 hexadecimal digits: the SHA-1 of the text, which is what Redis calls it by. A name, no protection.
     package let digest: [UInt8]
+    /// The first half of the digest's digits, for look-ups among a few scripts of our own.
+    let id: UInt64
 
     package init(_ source: String) {
         self.source = source
-        digest = ScriptDigest.hexadecimal(of: Array(source.utf8))
+        let digest = ScriptDigest.hexadecimal(of: Array(source.utf8))
+        self.digest = digest
+        id = digest.prefix(16).reduce(0) { $0 << 4 | UInt64(ASCII.hexDigit($1) ?? 0) }
     }
 
     /// - Parameters:
