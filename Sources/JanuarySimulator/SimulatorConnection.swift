@@ -108,7 +108,8 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
             while true {
                 switch state {
                 case .head:
-                    guard !input.isEmpty, let parsed = try parser.parse(input.span.bytes) else { return }
+                    let bytes = input
+                    guard !bytes.isEmpty, let parsed = try parser.parse(bytes.span.bytes) else { return }
                     loop.cancel(self)
                     idleClose = nil
                     parser.reset()
@@ -117,7 +118,8 @@ final class SimulatorConnection: TimerNode, ByteStreamDelegate {
                     sentContinue = false
                     state = .body(parsed.head, BodyDecoder(framing: parsed.head.framing, limits: Self.limits))
                 case .body(let head, var decoder):
-                    let progress = try decoder.decode(input.span.bytes, into: &content)
+                    let bytes = input
+                    let progress = try decoder.decode(bytes.span.bytes, into: &content)
                     input.removeFirst(progress.consumed)
                     guard progress.isComplete else {
                         state = .body(head, decoder)
