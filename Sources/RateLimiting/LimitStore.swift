@@ -78,4 +78,11 @@ package protocol LimitStore: AnyObject {
     /// Charges without asking and without an answer: what a refused session costs its address beyond the request itself
     /// (``GCRACell/penalize(cost:now:rule:)``).
     func penalize(_ charge: Charge, now: MonotonicInstant)
+
+    /// January has answered 429 to this process. A store that others share tells them.
+    func hold(for duration: Duration)
+}
+
+extension LimitStore {
+    package func hold(for duration: Duration) {}
 }

@@ -22,11 +22,11 @@ struct AuditedMint {
 }
 
 extension AuditLog {
-    /// The record of a request, if it is one that gets one: January was asked for a token, or a fence stood before it.
+    /// The record of a request, if it is one that gets one: January was asked for a token, or a fence or an unfinished revocation stood before it.
     func record(_ outcome: RequestOutcome) {
         if let mint = outcome.mint {
             write(.mint, fields(outcome, mint))
-        } else if outcome.code == .accessRevoked {
+        } else if outcome.code == .accessRevoked || outcome.code == .revocationInProgress {
             write(.mintRefused, fields(outcome, nil))
         }
     }

@@ -64,7 +64,7 @@ final class LoopEndpoint: RequestHandler {
 
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
-        // `admit` has let through nothing else: mints, which are a POST, and the health route.
+        // `admit` has let through nothing else: POST and DELETE on a token path, and the health route.
         if exchange.head.method == .get || exchange.head.method == .head {
             let isDraining = shared.lifecycle.isDraining
             let status = isDraining ? 503 : 200

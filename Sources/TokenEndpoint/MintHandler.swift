@@ -272,7 +272,7 @@ final class MintHandler {
         if case .failure(let failure) = answer.result {
             loop.shared.january(failure, answer, endUserID: endUserID)
             // January's own words, not the breaker's: the other replicas have not heard them.
-            if case .rateLimited(let wait) = failure, answer.first != nil { (loop.limits as? RedisLimitStore)?.hold(for: wait) }
+            if case .rateLimited(let wait) = failure, answer.first != nil { loop.limits.hold(for: wait) }
             return .refused(Problem(failure))
         }
         return .next

@@ -118,7 +118,7 @@ package enum StateConfig: Sendable, Equatable {
             root.problem("state", "redis:// is not available in this version; use sqlite:PATH")
             return .redis(url: text)
         }
-        root.invalid("state", "must be none, sqlite:PATH or redis://…")
+        root.invalid("state", "must be none or sqlite:PATH")
         return .none
     }
 }

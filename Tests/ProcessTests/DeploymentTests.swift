@@ -75,7 +75,8 @@ import Testing
             "[Service].LoadCredential", "[Service].DynamicUser", "[Service].NoNewPrivileges", "[Service].ProtectSystem",
             "[Service].ProtectHome", "[Service].PrivateTmp", "[Service].PrivateDevices", "[Service].RestrictAddressFamilies",
             "[Service].LimitNOFILE", "[Service].Restart", "[Service].TimeoutStopSec", "[Install].WantedBy", "[Service].Type",
-            "[Service].WatchdogSec", "[Service].StateDirectory", "[Service].ExecReload", "[Service].NotifyAccess",
+            "[Service].WatchdogSec", "[Service].StateDirectory", "[Service].StateDirectoryMode", "[Service].ExecReload",
+            "[Service].NotifyAccess",
         ]
         #expect(Set(values.keys).isSubset(of: known), "\(Set(values.keys).subtracting(known))")
         func number(_ key: String) -> Int? { values["[Service].\(key)"]?.first.flatMap { Int($0) } }
@@ -85,6 +86,9 @@ import Testing
         #expect(try #require(number("LimitNOFILE")) >= 10_000 + 256 + 64)
         #expect(values["[Service].ExecStart"]?.first?.contains("/january-token-endpoint serve --config ") == true)
         #expect(values["[Service].Environment"]?.contains("SWIFT_BACKTRACE=enable=no") == true)
+        // Where fences are kept by default: a folder of the service's own.
+        #expect(values["[Service].StateDirectory"] == ["january-token-endpoint"])
+        #expect(values["[Service].StateDirectoryMode"] == ["0700"])
         #expect(values["[Service].RestrictAddressFamilies"] == ["AF_INET AF_INET6 AF_UNIX"])
     }
 

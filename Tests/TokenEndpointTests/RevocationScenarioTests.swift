@@ -121,6 +121,14 @@ import Testing
         let session = try endpoint.session(expiresIn: .seconds(7200))
         let held = try await endpoint.mint(session)
         #expect(held.status == 503 && held.code == "revocation_in_progress" && held.fields["retry-after"] == "2")
+        let heldID = try #require(held.fields["x-request-id"])
+        try await eventually("its audit record") {
+            endpoint.logs.lines.contains { line in
+                let record = (try? JSONValue.parse(line))?.object
+                return record?["type"] == "audit" && record?["message"] == "mint refused"
+                    && record?["request_id"]?.string == heldID
+            }
+        }
         try await eventually("swept") { endpoint.simulator.counts(of: .revoke).succeeded >= 2 }
         await endpoint.advance(by: .seconds(11))
         #expect(try await revocation.value().get().isComplete == false)
