@@ -40,21 +40,23 @@ package final class RevocationService: RevocationControl {
     private let loop: EventLoop
     private let worker: LoopBound<RevocationWorker>
     private let store: any RevocationStore
-    private let hash: EndUserHash
+    private let keyOf: @Sendable (String) -> EndUserKey?
     private let clock: StateClock
     private let events: @Sendable (RevocationEvent) -> Void
     private let latest = Lock(StateCounts())
 
     /// - Parameters:
     ///   - loop: everything here runs on it.
+    ///   - keyOf: `nil` where it cannot be said now.
     ///   - events: called on any thread; must not block.
     package init(
-        loop: EventLoop, store: any RevocationStore, hash: EndUserHash, time: any TimeSource, log: Log,
+        loop: EventLoop, store: any RevocationStore, keyOf: @escaping @Sendable (String) -> EndUserKey?, time: any TimeSource,
+        log: Log,
         events: @escaping @Sendable (RevocationEvent) -> Void
     ) {
         self.loop = loop
         self.store = store
-        self.hash = hash
+        self.keyOf = keyOf
         self.events = events
         clock = StateClock(time)
         worker = LoopBound(
@@ -83,7 +85,7 @@ package final class RevocationService: RevocationControl {
     package func revoke(
         _ request: RevocationRequest, completion: @escaping @Sendable (Result<RevocationStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(request.endUserID, under: hash), let id = RevocationID(bytes: SystemRandom.bytes(16)) else {
+        guard let key = keyOf(request.endUserID), let id = RevocationID(bytes: SystemRandom.bytes(16)) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         let clock = clock
@@ -141,7 +143,7 @@ package final class RevocationService: RevocationControl {
     package func endUser(
         _ endUserID: String, completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(endUserID, under: hash) else {
+        guard let key = keyOf(endUserID) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         store.read(key) { [store] result in
@@ -154,7 +156,7 @@ package final class RevocationService: RevocationControl {
         _ endUserID: String, requestedBy: String,
         completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(endUserID, under: hash) else {
+        guard let key = keyOf(endUserID) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         let (loop, worker, store, events) = (loop, worker, store, events)

@@ -50,7 +50,7 @@ package protocol RevocationStore: Sendable {
     /// The same for one user's work, due or not. False when another replica has it.
     func claim(_ key: EndUserKey, completion: @escaping Completion<Bool>)
     /// Said at least every 5 s for everything this process works on.
-    func renew(_ keys: [EndUserKey])
+    func renew(_ keys: [EndUserKey], now: WallInstant)
     func release(_ key: EndUserKey)
 
     /// Mints let through before the fence, those that may enter later left out. Read after the fence is durable.

@@ -353,7 +353,7 @@ final class RevocationWorker {
 
     private func beat() {
         guard !isStopped else { return }
-        if !active.isEmpty { store.renew(Array(active.keys)) }
+        if !active.isEmpty { store.renew(Array(active.keys), now: clock.now().steady) }
         store.probe(completion: { _ in })
         count()
         // Another replica may have left work.
