@@ -148,8 +148,8 @@ class World:
             self.redis_port = free_port()
             os.mkdir(self.path('redis'))
             self.redis = Process(
-                ['redis-server', '--bind', '127.0.0.1', '--port', str(self.redis_port), '--dir', self.path('redis'), '--save', '',
-                 '--appendonly', 'yes', '--appendfsync', 'always', '--logfile', self.path('redis.log')], self.path('redis.out'))
+                [options.redis_server, '--bind', '127.0.0.1', '--port', str(self.redis_port), '--dir', self.path('redis'), '--save', '',
+                 '--appendonly', 'yes', '--appendfsync', options.appendfsync, '--logfile', self.path('redis.log')], self.path('redis.out'))
             state = 'redis://127.0.0.1:%d' % self.redis_port
             asyncio.run(self.listening(self.redis_port))
         self.ports, self.managements, self.replicas = [], [], []
@@ -426,7 +426,8 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
         async def progress():
             while True:
                 await asyncio.sleep(20)
-                print('  %d interleavings, %d kills, %d s' % (self.done, len(self.kills), time.time() - began), flush=True)
+                print('  %s: %d interleavings, %d kills, %d s' % (
+                    self.options.state, self.done, len(self.kills), time.time() - began), flush=True)
         teller = asyncio.create_task(progress())
         await asyncio.gather(*[worker() for _ in range(self.options.workers)])
         await killer
@@ -563,11 +564,13 @@ def main():
     parser.add_argument('--kills', type=int, default=8)
     parser.add_argument('--workers', type=int, default=80)
     parser.add_argument('--state', choices=['redis', 'sqlite'], default='redis')
+    parser.add_argument('--redis-server', default='redis-server', help='another one, such as one that has WAITAOF')
+    parser.add_argument('--appendfsync', default='always')
     parser.add_argument('--no-late', action='store_true', help='do not wait for the sweeps 75 s after a block')
     parser.add_argument('--sabotage', choices=['fences', 'sweeps'], help='break a rule from outside: the run has to fail')
     parser.add_argument('--binaries', default=os.environ.get('BINARIES', '.build/release'))
     options = parser.parse_args()
-    if options.state == 'redis' and not shutil.which('redis-server'):
+    if options.state == 'redis' and not shutil.which(options.redis_server):
         print('SKIPPED: redis-server is not installed')
         return 0
     options.seed = options.seed if options.seed is not None else random.randrange(1 << 31)
@@ -578,13 +581,13 @@ def main():
     finally:
         world.end()
     f = world.figures
-    print('  ' + ', '.join('%s %d' % item for item in sorted(f.items())))
-    print('  minted %d = delivered %d + withheld %d + lost %d; %.0f s of interleavings, %d kills' % (
-        f['minted'], f['delivered'], f['withheld'], f['lost'], took, options.kills))
+    print('%s: ' % options.state + ', '.join('%s %d' % item for item in sorted(f.items())))
+    print('%s: minted %d = delivered %d + withheld %d + lost %d; %.0f s of interleavings, %d kills' % (
+        options.state, f['minted'], f['delivered'], f['withheld'], f['lost'], took, options.kills))
     if world.broken:
-        print('BROKEN: %d, seed %d, logs in %s' % (len(world.broken), options.seed, world.folder))
+        print('%s: BROKEN: %d, seed %d, logs in %s' % (options.state, len(world.broken), options.seed, world.folder))
         return 1
-    print('no promise was broken (seed %d)' % options.seed)
+    print('%s: no promise was broken (seed %d)' % (options.state, options.seed))
     return 0
 
 
