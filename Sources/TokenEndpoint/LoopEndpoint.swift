@@ -28,17 +28,20 @@ final class LoopEndpoint: RequestHandler {
     let limits: any LimitStore
     /// `nil`: there is no state.
     let revocations: (any RevocationControl)?
+    /// Where replicas share the state.
+    let sharedGate: RedisMintGate?
     var responder = Responder()
     private var generation: LoopGeneration
 
     init(
         loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
-        generation: LoopGeneration
+        sharedGate: RedisMintGate?, generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
         self.revocations = revocations
+        self.sharedGate = sharedGate
         self.generation = generation
     }
 

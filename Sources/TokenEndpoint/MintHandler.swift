@@ -43,7 +43,9 @@ final class MintHandler {
             Step(name: "limits") { $0.chargeLimits() },
             Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
             Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "fence") { $0.enterShared() },
             Step(name: "mint") { $0.mint() },
+            Step(name: "second_look") { $0.leaveShared() },
             Step(name: "delivery") { $0.deliver() },
         ]
 
@@ -71,6 +73,11 @@ final class MintHandler {
     private var ticket: MintGate.Ticket?
     /// What was found right before the mint was to be sent.
     private var objection: FenceDecision?
+    // Where replicas share the state.
+    private var sharedTicket: RedisMintGate.Ticket?
+    private var sharedDecision: FenceDecision?
+    /// It was not sent because the last look is too old.
+    private var mustLookAgain = false
     private var answer: MintOutcome?
     // Of a sign-out.
     var blockAnswer: Result<EndUserStatus, RevocationError>?
@@ -252,7 +259,59 @@ final class MintHandler {
         }
     }
 
+    /// The same in the state that replicas share: no fence and in flight in one step of Redis.
+    private func enterShared() -> Progress {
+        guard let gate = loop.sharedGate else { return .next }
+        if sharedDecision == nil {
+            guard let endUserID else { return .refused(Problem(.internalError)) }
+            var isAnsweredAtOnce = true
+            gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) { decision, ticket in
+                self.sharedTicket = ticket
+                self.sharedDecision = decision
+                if !isAnsweredAtOnce { self.resume() }
+            }
+            isAnsweredAtOnce = false
+        }
+        return takeSharedDecision()
+    }
+
+    private func lookShared(then after: RedisMintGate.After) -> Progress {
+        guard let gate = loop.sharedGate, let sharedTicket else { return .next }
+        if sharedDecision == nil {
+            var isAnsweredAtOnce = true
+            let asked = self.loop.loop.now
+            gate.look(sharedTicket, then: after) { decision in
+                self.sharedTicket?.lookedAt = asked
+                self.sharedDecision = decision
+                if after != .keep { self.sharedTicket = nil }
+                if !isAnsweredAtOnce { self.resume() }
+            }
+            isAnsweredAtOnce = false
+        }
+        return takeSharedDecision()
+    }
+
+    private func takeSharedDecision() -> Progress {
+        guard let decision = sharedDecision else { return .wait }
+        sharedDecision = nil
+        return Problem(decision).map { .refused($0) } ?? .next
+    }
+
+    /// After the answer, before anybody gets it: the state is looked at once more, and the mint is no longer in flight.
+    private func leaveShared() -> Progress {
+        if sharedDecision == nil && sharedTicket == nil { return .next }
+        let progress = sharedTicket == nil ? takeSharedDecision() : lookShared(then: .leave)
+        if case .refused = progress { loop.shared.metrics.withheld.add() }
+        return progress
+    }
+
     private func mint() -> Progress {
+        if mustLookAgain {
+            answer = nil
+            let progress = lookShared(then: .keep)
+            guard case .next = progress else { return progress }
+            mustLookAgain = false
+        }
         if answer == nil {
             guard let endUserID, let terms else { return .refused(Problem(.internalError)) }
             var isAnsweredAtOnce = true
@@ -267,6 +326,11 @@ final class MintHandler {
             isAnsweredAtOnce = false
         }
         guard let answer else { return .wait }
+        if mustLookAgain {
+            // It waited for a connection; nothing was sent.
+            self.answer = nil
+            return mint()
+        }
         loop.shared.metrics.count(answer, loop: loop)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if case .failure(let failure) = answer.result {
@@ -282,7 +346,8 @@ final class MintHandler {
         guard let ticket else { return false }
         let decision = loop.shared.gate.look(ticket)
         if decision != .free { objection = decision }
-        return decision == .free
+        if let sharedTicket, loop.loop.time.monotonic() - sharedTicket.lookedAt > RedisMintGate.freshFor { mustLookAgain = true }
+        return decision == .free && !mustLookAgain
     }
 
     private func deliver() -> Progress {
@@ -343,6 +408,10 @@ final class MintHandler {
             }
         }
         ticket = nil
+        if let sharedTicket {
+            loop.sharedGate?.look(sharedTicket, then: answer?.mayStillBeCommitted == true ? .unanswered : .leave) { _ in }
+        }
+        sharedTicket = nil
         var outcome = RequestOutcome(
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)

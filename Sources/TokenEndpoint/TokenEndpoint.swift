@@ -83,7 +83,11 @@ package final class TokenEndpoint: Sendable {
         publicAddress = publicSocket.address
         managementAddress = managementSocket?.address
 
-        let state = try StateParts.open(config, log: log, time: time, givesUp: givesUp)
+        // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
+        let upstream = try UpstreamParts(config: config, time: time)
+        loops = try Self.makeLoops(config.http.loopCount, time)
+        let state = try StateParts.open(
+            config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
         self.state = state
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
@@ -97,12 +101,12 @@ package final class TokenEndpoint: Sendable {
         let generation = Generation(config: config, january: january, verifiers: verifiers)
         self.generation = generation
         readiness = Readiness(
-            lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable })
+            lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable },
+            stateWasRead: {
+                state.shared?.state.wasEverReadable ?? true || config.stateRules.whenUnreadable == .allow
+            })
 
-        // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
-        let upstream = try UpstreamParts(config: config, time: time)
         let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
-        loops = try Self.makeLoops(config.http.loopCount, time)
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
@@ -135,7 +139,7 @@ package final class TokenEndpoint: Sendable {
                 let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
                 return LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
-                    revocations: control,
+                    revocations: control, sharedGate: state.shared?.makeGate(on: loop),
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
@@ -158,9 +162,20 @@ package final class TokenEndpoint: Sendable {
         _ state: StateParts, _ config: RootConfig, _ january: JanuaryService, _ upstream: UpstreamParts, on loop: EventLoop,
         shared: SharedParts, metrics: Metrics, time: any TimeSource
     ) -> RevocationService? {
-        guard let store = state.store else { return nil }
+        let store: any RevocationStore
+        let keyOf: @Sendable (String) -> EndUserKey?
+        if let parts = state.shared {
+            store = parts.store
+            keyOf = { parts.state.key(of: $0) }
+        } else if let file = state.store {
+            store = file
+            keyOf = { [hash = state.hash] in EndUserKey($0, under: hash) }
+        } else {
+            return nil
+        }
         let service = RevocationService(
-            loop: loop, store: store, hash: state.hash, time: time, log: shared.log, events: { shared.record($0) })
+            loop: loop, store: store, keyOf: keyOf, clock: StateClock(time, shared: state.shared?.clock), log: shared.log,
+            events: { shared.record($0) })
         state.registerMetrics(metrics, service: service, time: time)
         let timeout = config.january.budget
         service.start(keepDays: config.stateRules.keepDays) {

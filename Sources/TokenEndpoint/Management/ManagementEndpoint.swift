@@ -11,6 +11,7 @@ final class ManagementEndpoint: RequestHandler {
     private let readiness: Readiness
     private let metrics: Metrics
     private let log: Log
+    private let lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
     private let revocations: RevocationHandler
@@ -22,6 +23,7 @@ final class ManagementEndpoint: RequestHandler {
         self.readiness = readiness
         self.metrics = metrics
         self.log = log
+        lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
         revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
     }
@@ -31,18 +33,19 @@ final class ManagementEndpoint: RequestHandler {
     /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
     func admit(_ exchange: ServerExchange) -> Admission {
         let head = exchange.head
-        guard let route = ManagementRoute(head.target) else { return refuse(Problem(.notFound)) }
+        guard let route = ManagementRoute(head.target) else { return refuse(Problem(.notFound), exchange) }
         if head.method == .options {
             return .answer(responder.options(allow: route.methods, id: responder.makeRequestID()))
         }
-        guard route.allows(head.method) else { return refuse(.methodNotAllowed(allow: route.methods)) }
-        if case .refused(let problem) = check(route, exchange) { return refuse(problem) }
+        guard route.allows(head.method) else { return refuse(.methodNotAllowed(allow: route.methods), exchange) }
+        if case .refused(let problem) = check(route, exchange) { return refuse(problem, exchange) }
         guard head.method == .post else { return .read(keepContent: false) }
-        return Self.isJSON(head.fields) ? .read(keepContent: true) : refuse(Problem(.unsupportedMediaType))
+        return Self.isJSON(head.fields) ? .read(keepContent: true) : refuse(Problem(.unsupportedMediaType), exchange)
     }
 
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
+        lines.follow(exchange, id)
         switch ManagementRoute(exchange.head.target) {
         case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
         case .ready?:
@@ -65,8 +68,11 @@ final class ManagementEndpoint: RequestHandler {
         return responder.problem(problem, id: responder.makeRequestID())
     }
 
-    private func refuse(_ problem: Problem) -> Admission {
-        .answer(responder.problem(problem, id: responder.makeRequestID()))
+    private func refuse(_ problem: Problem, _ exchange: ServerExchange) -> Admission {
+        let id = responder.makeRequestID()
+        let response = responder.problem(problem, id: id)
+        lines.write(exchange, id, response)
+        return .answer(response)
     }
 
     // MARK: Access
