@@ -5,7 +5,7 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench attack soak fuzz schema long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack overload soak fuzz schema long clean
 # Of each target, of the soak.
 FUZZ_SECONDS ?= 1200
 SOAK_MINUTES ?= 60
@@ -19,10 +19,11 @@ help:
 	@echo 'make sanitize  the tests under the address and the thread sanitizer'
 	@echo 'make bench     side by side with nginx'
 	@echo 'make attack    slow, silent, greedy and vanishing clients beside honest ones: who is cut when, latency, memory'
+	@echo 'make overload  ten times what January can take, and 100,000 apps that come back at once: who is served, refused, how fast'
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
 	@echo 'make schema    config/schema.json anew'
-	@echo 'make long      corpora, sanitizers, attacks, the soak, 20 minutes a fuzz target, the benchmark with more rounds'
+	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, 20 minutes a fuzz target, the benchmark with more rounds'
 
 deps:
 	@scripts/install-dependencies build
@@ -59,6 +60,11 @@ attack: release
 	@scripts/install-dependencies attack
 	bench/attack
 
+overload: release
+	@scripts/install-dependencies attack
+	bench/overload
+	bench/herd
+
 soak: release
 	@scripts/install-dependencies attack
 	bench/soak --minutes $(SOAK_MINUTES)
@@ -69,7 +75,7 @@ fuzz: deps
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
 
-long: corpora sanitize attack soak fuzz
+long: corpora sanitize attack overload soak fuzz
 	bench/run --rounds 9
 
 clean:
