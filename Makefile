@@ -5,7 +5,7 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench attack overload soak fuzz schema long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack overload soak fuzz schema image-root long clean
 # Of each target, of the soak.
 FUZZ_SECONDS ?= 1200
 SOAK_MINUTES ?= 60
@@ -23,6 +23,7 @@ help:
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
 	@echo 'make schema    config/schema.json anew'
+	@echo 'make image-root  the image without a container engine: its runtime stage in a folder, run read-only (root, Debian)'
 	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, 20 minutes a fuzz target, the benchmark with more rounds'
 
 deps:
@@ -74,6 +75,9 @@ fuzz: deps
 
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
+
+image-root: release
+	scripts/image-root
 
 long: corpora sanitize attack overload soak fuzz
 	bench/run --rounds 9

@@ -140,7 +140,7 @@ let package = Package(
         tests(
             "CommandLineToolTests",
             ["CommandLineTool", "TokenEndpoint", "Configuration", "EventLoop", "Digests", "StrictJSON", "Primitives"]),
-        tests("ProcessTests", ["JanuarySimulator", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
+        tests("ProcessTests", ["JanuarySimulator", "Configuration", "EventLoop", "JOSE", "StrictJSON", "Primitives"]),
         tests("LayeringTests", ["StrictJSON", "Primitives"]),
     ],
     swiftLanguageModes: [.v6]

@@ -65,6 +65,8 @@ final class ServerLife: Sendable {
     }
 
     func failed(_ error: TokenEndpoint.StartError) {
+        // The wait for the state was given up because somebody asked this process to end: it has nothing to drain.
+        if case .state(.inUse) = error, hasBeenSignalled { return finish(Ending(code: .ok)) }
         switch error {
         case .state(.changed): finish(Ending(code: .configuration, message: error.description))
         case .cannotListen, .state: finish(Ending(code: .unavailable, message: error.description))

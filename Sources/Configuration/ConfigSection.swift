@@ -119,12 +119,19 @@ package final class ConfigSection {
 
     /// A problem at one item of a list of scalars, with the item's own line and value: `features[1]: is no feature (got "x")`.
     package func invalid(_ key: String, at index: Int, _ message: String) {
+        problem(key, at: index, message + (item(key, index).map { got(key, $0) } ?? ""))
+    }
+
+    /// The same without the value: for items that name secrets.
+    package func problem(_ key: String, at index: Int, _ message: String) {
         guard state != .broken else { return }
-        guard let node = nodes[key], case let items = Self.items(node), items.indices.contains(index) else {
-            return problem(key, message)
-        }
-        let message = message + got(key, items[index])
-        log.add(problem(at: items[index].source, path: "\(joined(key))[\(index)]", message, isDirect: true))
+        guard let item = item(key, index) else { return problem(key, message) }
+        log.add(problem(at: item.source, path: "\(joined(key))[\(index)]", message, isDirect: true))
+    }
+
+    private func item(_ key: String, _ index: Int) -> ConfigNode? {
+        guard let node = nodes[key], case let items = Self.items(node), items.indices.contains(index) else { return nil }
+        return items[index]
     }
 
     package func warning(_ key: String?, _ message: String) {

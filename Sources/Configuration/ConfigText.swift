@@ -41,9 +41,12 @@ package enum ConfigText {
         byte == UInt8(ascii: "_") || (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10
     }
 
-    /// User info and query of a URL as `<redacted>`; other text as it is.
+    /// User info and query of a URL as `<redacted>`; other text as it is, but for what looks like a URL that lost its scheme.
     package static func redacted(_ text: String) -> String {
-        guard let separator = text.range(of: "://") else { return text }
+        guard let separator = text.range(of: "://") else {
+            guard let at = text.lastIndex(of: "@"), text[..<at].contains(":") else { return text }
+            return "<redacted>\(text[at...])"
+        }
         let scheme = text[..<separator.lowerBound]
         var rest = text[separator.upperBound...]
         let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }

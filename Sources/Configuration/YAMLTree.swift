@@ -74,6 +74,9 @@ struct YAMLTree {
         defer { parser.deallocate() }
         guard yaml_parser_initialize(parser) == 1 else { return stop(nil, "out of memory") }
         defer { yaml_parser_delete(parser) }
+        // With its encoding set, libyaml takes a byte order mark for content.
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        let bytes = bytes.starts(with: mark) ? Array(bytes.dropFirst(mark.count)) : bytes
         bytes.withUnsafeBufferPointer { buffer in
             yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
             yaml_parser_set_input_string(parser, buffer.baseAddress, buffer.count)

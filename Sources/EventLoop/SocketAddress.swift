@@ -37,6 +37,14 @@ package enum IPAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// 127.0.0.0/8 and ::1, mapped or not.
+    /// Whether a listener on this address, a wildcard, gets what is sent to `other`; that of IPv6 listens for IPv4, too.
+    package func includes(_ other: IPAddress) -> Bool {
+        switch (self, other) {
+        case (.v4(0), .v4), (.v6(0, 0, _), _): true
+        default: false
+        }
+    }
+
     package var isLoopback: Bool {
         switch unmapped {
         case .v4(let bits): bits >> 24 == 127
@@ -105,6 +113,17 @@ package enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
         case .ip(.v4(let bits), let port): "\(IPAddress.v4(bits)):\(port)"
         case .ip(let address, let port): "[\(address)]:\(port)"
         case .unix(let path): "unix:\(path)"
+        }
+    }
+
+    /// Whether listeners on both would be one, or one would get what is meant for the other. Port 0 is another one each time.
+    package func overlaps(_ other: SocketAddress) -> Bool {
+        switch (self, other) {
+        case (.unix(let path), .unix(let otherPath)): path == otherPath
+        case (.ip(let address, let port), .ip(let otherAddress, let otherPort)):
+            port != 0 && port == otherPort
+                && (address == otherAddress || address.includes(otherAddress) || otherAddress.includes(address))
+        default: false
         }
     }
 

@@ -30,14 +30,14 @@ extension Policy {
         for feature in section.names {
             let scopes = section.strings(feature)
             if scopes.isEmpty { section.problem(feature, "needs at least one scope") }
-            for scope in scopes {
+            for (index, scope) in scopes.enumerated() {
                 if !isScopeToken(scope) {
-                    section.problem(feature, "is not a scope: one word of printable ASCII (got \"\(scope)\")")
+                    section.invalid(feature, at: index, "is not a scope: one word of printable ASCII")
                 } else if !allowsUnknown, !knownScopes.contains(where: { $0.hasSameBytes(as: scope) }) {
-                    section.problem(
-                        feature,
+                    section.invalid(
+                        feature, at: index,
                         "is not one of January's scopes, which are \(knownScopes.joined(separator: ", "));"
-                            + " allow_unknown_scopes: true permits it (got \"\(scope)\")")
+                            + " allow_unknown_scopes: true permits it")
                 }
             }
             result[feature] = scopes
@@ -52,15 +52,15 @@ extension Policy {
     }
 
     private static func readFeatures(_ key: String, _ section: ConfigSection, _ known: [String: [String]]) -> [String] {
-        section.strings(key).filter { feature in
+        section.strings(key).enumerated().filter { index, feature in
             if known[feature] != nil { return true }
             let hint = Suggestion.nearest(to: feature, in: known.keys.sorted()).map { "did you mean \"\($0)\"? Known are" }
-            section.problem(
-                key,
+            section.invalid(
+                key, at: index,
                 "is not a feature; \(hint ?? "known are") \(known.keys.sorted().joined(separator: ", "))"
-                    + " and what feature_scopes adds (got \"\(feature)\")")
+                    + " and what feature_scopes adds")
             return false
-        }
+        }.map(\.element)
     }
 
     private static func readRule(_ section: ConfigSection, _ known: [String: [String]], _ ttlSeconds: Int) -> Rule? {

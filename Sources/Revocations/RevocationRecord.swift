@@ -108,6 +108,8 @@ package struct UserState: Sendable, Hashable {
         // Only a lift weakens a block.
         let block = max(requested, fence?.block ?? .none)
         if var work, work.phase == .pending {
+            // A sweep for the one that joins begins at once. What January has refused meanwhile keeps its pause.
+            if work.lastError == nil || work.nextAt == work.lateAt { work.nextAt = min(work.nextAt, time.steady) }
             work.block = max(work.block, block)
             work.fencedAt = max(work.fencedAt, now)
             work.lateAt = max(work.lateAt, lateAt)

@@ -6,17 +6,20 @@ package struct RequiredClaim: Sendable, Equatable {
     package var allowed: [JSONValue]
     /// A token without the claim passes (`azp` of Clerk: native apps have none).
     package var onlyIfPresent = false
+    /// The claim has one value by its definition; a list is something else and never passes.
+    package var isSingle = false
 
-    package init(path: ClaimPath, allowed: [JSONValue], onlyIfPresent: Bool = false) {
+    package init(path: ClaimPath, allowed: [JSONValue], onlyIfPresent: Bool = false, isSingle: Bool = false) {
         self.path = path
         self.allowed = allowed
         self.onlyIfPresent = onlyIfPresent
+        self.isSingle = isSingle
     }
 
     package func holds(in claims: JSONObject) -> Bool {
         guard let value = path.value(in: claims) else { return onlyIfPresent }
         if allowed.contains(value) { return true }
-        guard let elements = value.array else { return false }
+        guard !isSingle, let elements = value.array else { return false }
         return elements.contains { allowed.contains($0) }
     }
 }

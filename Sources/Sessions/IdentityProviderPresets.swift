@@ -60,7 +60,7 @@ extension PresetExpansion {
             issuers: [issuer], keys: .jwks(url: issuer.withoutTrailingSlash + "/.well-known/jwks.json"),
             audience: nil, algorithms: [.rs256],
             requiredClaims: authorizedParties.map {
-                [RequiredClaim(path: .claim("azp"), allowed: $0.map(JSONValue.string), onlyIfPresent: true)]
+                [RequiredClaim(path: .claim("azp"), allowed: $0.map(JSONValue.string), onlyIfPresent: true, isSingle: true)]
             } ?? [],
             personRules: [.differs(.claim("sts"), from: "pending", otherwise: .unfinished)])
     }
@@ -82,9 +82,10 @@ extension PresetExpansion {
         region: String, userPoolID: String, clientIDs: [String], tokenUse: CognitoTokenUse
     ) -> PresetExpansion {
         let issuer = "https://cognito-idp.\(region).amazonaws.com/\(userPoolID)"
-        var requiredClaims = [RequiredClaim(path: .claim("token_use"), allowed: [.string(tokenUse.rawValue)])]
+        var requiredClaims = [RequiredClaim(path: .claim("token_use"), allowed: [.string(tokenUse.rawValue)], isSingle: true)]
         if tokenUse == .access {
-            requiredClaims.append(RequiredClaim(path: .claim("client_id"), allowed: clientIDs.map(JSONValue.string)))
+            requiredClaims.append(
+                RequiredClaim(path: .claim("client_id"), allowed: clientIDs.map(JSONValue.string), isSingle: true))
         }
         return PresetExpansion(
             issuers: [issuer], keys: .jwks(url: issuer + "/.well-known/jwks.json"),

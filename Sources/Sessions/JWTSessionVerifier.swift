@@ -179,9 +179,11 @@ final class JWTSessionVerifier: Sendable {
         return nil
     }
 
+    /// The first claim that is there decides. One that is no number says that there is a beginning and not which: another claim, such as
+    /// an `iat` that every refresh renews, must not stand in for it.
     private func startedAt(in claims: JSONObject) -> Double? {
         for path in config.startedAt {
-            if let seconds = path.value(in: claims)?.number?.double { return seconds }
+            if let value = path.value(in: claims) { return value.number?.double }
         }
         return nil
     }

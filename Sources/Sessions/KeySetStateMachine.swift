@@ -75,6 +75,7 @@ struct KeySetStateMachine: Sendable {
 
     private struct Success: Sendable {
         var endedAt: MonotonicInstant
+        var refreshAt: MonotonicInstant
         var expiresAt: MonotonicInstant
         /// When the request of the load went out: every key published before then is in the answer.
         var startedWall: WallInstant
@@ -174,7 +175,8 @@ struct KeySetStateMachine: Sendable {
         let interval =
             maxAge.map { min(max($0, settings.shortestMaxAge), settings.longestMaxAge) } ?? settings.refreshInterval
         let nextLoad = now + interval
-        lastSuccess = Success(endedAt: now, expiresAt: nextLoad + settings.maxStale, startedWall: load.startedWall)
+        lastSuccess = Success(
+            endedAt: now, refreshAt: nextLoad, expiresAt: nextLoad + settings.maxStale, startedWall: load.startedWall)
         failures = nil
         phase = .idle(nextLoad: nextLoad)
         return settle(waiters, of: load, now: now, wall: wall, isKnown: isKnown)
@@ -182,6 +184,11 @@ struct KeySetStateMachine: Sendable {
 
     mutating func loadFailed(now: MonotonicInstant, wall: WallInstant) -> [Action] {
         guard case .loading(let load, let waiters) = phase else { return [] }
+        // Only an unknown key asked for it; the set is not due. Its callers may ask once per interval, not start a rhythm of retries.
+        if let refreshAt = lastSuccess?.refreshAt, now < refreshAt {
+            phase = .idle(nextLoad: refreshAt)
+            return settle(waiters, of: load, now: now, wall: wall) { _ in false }
+        }
         let count = (failures?.count ?? 0) + 1
         failures = Failures(count: count, since: failures?.since ?? load.startedAt)
         let pause = min(settings.firstRetry * (1 << min(count - 1, 16)), settings.longestRetry)

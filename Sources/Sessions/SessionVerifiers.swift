@@ -231,7 +231,7 @@ package final class LoopSessionVerifier {
             pending.trace?.record("key set", .ok, "loaded again, the key is there")
             pending.hasWaited = true
         case .unknownKey:
-            pending.trace?.record("key set", .failed, "loaded again, and the key is not there either")
+            pending.trace?.record("key set", .ok, "loaded again; the key is not there either")
             pending.take(.refused(SessionRefusal(.unknownKeyID)))
         case .unavailable(let retryAfter):
             pending.trace?.record("key set", .failed, "cannot be loaded now")

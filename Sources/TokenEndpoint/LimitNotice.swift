@@ -28,10 +28,13 @@ struct LimitNotice: Sendable, Equatable {
         }
         append("RateLimit-Policy: \"")
         fields += name.rawValue.utf8
+        // The window is in whole seconds; a shorter one is told as what fits into the next longer one.
+        let window = Self.wholeSeconds(rule.period)
+        let share = Double(window) * 1_000_000_000 / Double(rule.period)
         append("\";q=")
-        fields.appendDecimal(rule.requests)
+        fields.appendDecimal(Int((Double(rule.requests) * share).rounded(.down)))
         append(";w=")
-        fields.appendDecimal(Self.wholeSeconds(rule.period))
+        fields.appendDecimal(window)
         append("\r\nRateLimit: \"")
         fields += name.rawValue.utf8
         append("\";r=0;t=")

@@ -56,7 +56,7 @@ extension SharedParts {
                 .error, "January refuses to revoke with this API key; revocations wait until it is replaced", fields(),
                 callerCaused: true)
         case .rejectedRequest:
-            log.write(.error, "January refuses a revocation; it is tried again every minute", fields(), callerCaused: true)
+            log.write(.error, "January refuses a revocation; it is tried again", fields(), callerCaused: true)
         default: log.write(.warning, "a revocation call failed; it is tried again", fields(), callerCaused: true)
         }
     }

@@ -104,11 +104,11 @@ package struct RootConfig: Sendable {
     private static func readPaths(_ section: ConfigSection) -> [String] {
         let paths = section.strings("token", default: ["/january/client-token"])
         if paths.isEmpty { section.problem("token", "needs at least one path") }
-        for path in paths {
+        for (index, path) in paths.enumerated() {
             if !isPath(path) {
-                section.problem("token", "must be a path such as /january/client-token, in the form it is sent (got \"\(path)\")")
+                section.invalid("token", at: index, "must be a path such as /january/client-token, in the form it is sent")
             } else if path == Routes.healthPath {
-                section.problem("token", "must not be \(Routes.healthPath)")
+                section.problem("token", at: index, "must not be \(Routes.healthPath)")
             }
         }
         if Set(paths).count < paths.count { section.problem("token", "names a path twice") }
@@ -159,7 +159,7 @@ package struct RootConfig: Sendable {
 
     private static func checkListeners(_ root: ConfigSection, _ listen: ListenAddress, _ management: ManagementConfig) {
         guard let address = management.address else { return }
-        if address == listen && address.socketAddress.port != 0 {
+        if address.socketAddress.overlaps(listen.socketAddress) {
             root.section("management").problem("listen", "must not be the public address (\(listen))")
         }
         if !address.socketAddress.isLoopbackOrLocal && management.tokens.isEmpty {

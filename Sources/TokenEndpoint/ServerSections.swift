@@ -36,7 +36,17 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
     static func read(_ key: String, _ section: ConfigSection, default text: String) -> ListenAddress {
         let fallback = ListenAddress(.ip(.v4(0x7F00_0001), port: 0))
         let text = section.string(key, default: text) ?? text
-        if let address = ListenAddress(text) { return address }
+        if let address = ListenAddress(text) {
+            guard case .unix(let path) = address.socketAddress else { return address }
+            let prefix = "unix:" + section.resolve(path, for: key)
+            let resolved = prefix + text.dropFirst(5 + path.utf8.count)
+            if let address = ListenAddress(resolved) {
+                section.record(key, .text(resolved))
+                return address
+            }
+            section.invalid(key, "is longer than the 107 bytes a Unix socket's path may have, with its folder")
+            return fallback
+        }
         if text == "systemd" {
             section.problem(key, "systemd is not available in this version; use an address or unix:PATH")
         } else {
@@ -61,7 +71,7 @@ package struct ManagementConfig: Sendable, Equatable {
         if text != "off" { address = ListenAddress.read("listen", section, default: text) }
         let files = section.secretFiles("token_files")
         for (index, file) in files.enumerated() where file.secret.byteCount < minTokenBytes {
-            section.problem("token_files", "token \(index + 1) must have at least \(minTokenBytes) characters")
+            section.problem("token_files", at: index, "must hold at least \(minTokenBytes) characters")
         }
         if !files.isEmpty, case .none = state {
             section.problem("token_files", "needs a state to keep revocations in: set state to sqlite:PATH")
@@ -107,7 +117,9 @@ package enum StateConfig: Sendable, Equatable {
         let text = root.string("state", default: "none") ?? "none"
         if text == "none" { return .none }
         if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
-            return .sqlite(path: root.resolve(String(text.dropFirst(7)), for: "state"))
+            let path = root.resolve(String(text.dropFirst(7)), for: "state")
+            root.record("state", .text("sqlite:\(path)"))
+            return .sqlite(path: path)
         }
         if text.hasPrefix("redis://") || text.hasPrefix("rediss://") {
             let authority = text.split(separator: "/", omittingEmptySubsequences: true).dropFirst().first ?? ""

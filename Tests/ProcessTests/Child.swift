@@ -24,14 +24,15 @@ final class Child: @unchecked Sendable {
     ///   - environment: all of it, but for what every child gets.
     ///   - blocked: signals that the child finds blocked; none is otherwise, whatever is blocked in this process.
     ///   - shell: a command line that ends in `exec "$@"`, run before the program.
+    ///   - program: another one than ours.
     init(
         _ arguments: [String], environment: [String: String] = [:], input: String = "", blocked: [Int32] = [],
-        shell: String? = nil
+        shell: String? = nil, program: String = Child.program
     ) throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "january-child-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         try Data(input.utf8).write(to: folder.appending(path: "input"))
-        var words = [Self.program] + arguments
+        var words = [program] + arguments
         if let shell { words = ["/bin/sh", "-c", shell, "sh"] + words }
         // A crash must not hold the port for minutes, nor print memory.
         let variables = environment.merging(["SWIFT_BACKTRACE": "enable=no", "PATH": "/usr/bin:/bin"]) { first, _ in first }
@@ -125,8 +126,11 @@ struct Finished {
     let output: String
     let errors: String
 
-    init(_ arguments: [String], environment: [String: String] = [:], input: String = "", shell: String? = nil) throws {
-        let child = try Child(arguments, environment: environment, input: input, shell: shell)
+    init(
+        _ arguments: [String], environment: [String: String] = [:], input: String = "", shell: String? = nil,
+        program: String = Child.program
+    ) throws {
+        let child = try Child(arguments, environment: environment, input: input, shell: shell, program: program)
         code = try child.wait()
         output = child.output
         errors = child.errors

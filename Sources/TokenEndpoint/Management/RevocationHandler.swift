@@ -143,12 +143,13 @@ final class RevocationHandler {
     }
 
     private func answer(_ exchange: ServerExchange, _ id: RequestID, _ error: RevocationError) {
-        exchange.respond(responder.problem(Problem(error), id: id))
+        exchange.respond(responder.problem(Problem(revocation: error), id: id))
     }
 }
 
 extension Problem {
-    init(_ error: RevocationError) {
+    /// With a label: without it `Problem(.notFound)` would mean this one.
+    init(revocation error: RevocationError) {
         switch error {
         case .notFound:
             self.init(.notFound, reason: "no_such_revocation")
