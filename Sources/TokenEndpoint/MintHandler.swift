@@ -40,6 +40,7 @@ final class MintHandler {
     static let mintSteps: [Step] =
         opening + [
             Step(name: "policy") { $0.decideTerms() },
+            Step(name: "load") { $0.refuseWhatCannotBeServed() },
             Step(name: "limits") { $0.chargeLimits() },
             Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
             Step(name: "admission") { $0.enterInFlight() },
@@ -54,7 +55,7 @@ final class MintHandler {
     let generation: LoopGeneration
     let requestID: RequestID
     private let steps: [Step]
-    private let deadline: MonotonicInstant
+    let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
 
@@ -78,6 +79,8 @@ final class MintHandler {
     private var sharedDecision: FenceDecision?
     /// It was not sent because the last look is too old.
     private var mustLookAgain = false
+    var cameTooLate = false
+    var place = Place.outside
     private var answer: MintOutcome?
     // Of a sign-out.
     var blockAnswer: Result<EndUserStatus, RevocationError>?
@@ -202,7 +205,7 @@ final class MintHandler {
 
     private func refuseWhatCannotBeRecorded() -> Progress {
         guard loop.shared.audit.refusesMints else { return .next }
-        return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
+        return shed("audit_blocked")
     }
 
     private func chargeLimits() -> Progress {
@@ -238,7 +241,7 @@ final class MintHandler {
         guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
             return .next
         }
-        loop.shared.limitMetrics.countLimited(by: name)
+        loop.shared.limitMetrics.countLimited(by: name, rule: rule, wait: wait, now: loop.loop.now)
         if generation.shared.config.rateLimits.mode == .shadow {
             isOverLimit = true
             return .next
@@ -248,13 +251,12 @@ final class MintHandler {
 
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
+        guard enterLoad() else { return shed("no_time_left") }
         switch loop.shared.gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) {
         case .entered(let ticket):
             self.ticket = ticket
             return .next
-        case .full:
-            loop.shared.metrics.overloaded.add()
-            return .refused(Problem(.overloaded, reason: "max_in_flight", retryAfter: 1))
+        case .full: return shed("max_in_flight")
         case .refused(let decision): return .refused(Problem(decision) ?? Problem(.internalError))
         }
     }
@@ -318,9 +320,10 @@ final class MintHandler {
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms, deadline: deadline,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
-                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() }
+                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
                 self.answer = outcome
+                if !self.mustLookAgain { self.leaveLoad(outcome) }
                 if !isAnsweredAtOnce { self.resume() }
             }
             isAnsweredAtOnce = false
@@ -333,7 +336,9 @@ final class MintHandler {
         }
         loop.shared.metrics.count(answer, loop: loop)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
+        if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
+            if failure == .overloaded { return shed(failure.reason.description) }
             loop.shared.january(failure, answer, endUserID: endUserID)
             // January's own words, not the breaker's: the other replicas have not heard them.
             if case .rateLimited(let wait) = failure, answer.first != nil { loop.limits.hold(for: wait) }
@@ -400,6 +405,7 @@ final class MintHandler {
 
     func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
         step = steps.count
+        leaveLoad(nil)
         if let ticket {
             if answer?.mayStillBeCommitted == true {
                 loop.shared.gate.leaveUnanswered(ticket, now: loop.loop.now)

@@ -42,6 +42,15 @@ final class Readiness: Sendable {
             }
         }
 
+        var name: String {
+            switch self {
+            case .starting: "starting"
+            case .ready: "ready"
+            case .degraded: "degraded"
+            case .draining: "draining"
+            }
+        }
+
         var body: [UInt8] {
             func object(_ status: String, _ name: String? = nil, _ list: [String] = []) -> [UInt8] {
                 var members = [JSONMember(name: "status", value: .string(status))]

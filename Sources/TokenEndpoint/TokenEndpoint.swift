@@ -143,6 +143,9 @@ package final class TokenEndpoint: Sendable {
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
         if let managementSocket {
+            let status = StatusReport(
+                shared: shared, generation: generation, readiness: readiness, server: server, client: upstream.januaryCounters,
+                limiterHealth: sharedLimits?.health, state: state, revocations: self.revocations, time: time)
             var limits = ServerConfig()
             limits.maxConnections = Self.managementConnections
             let management = Server(config: limits)
@@ -151,7 +154,8 @@ package final class TokenEndpoint: Sendable {
                 loops: [loops[0]], sockets: [managementSocket],
                 makeHandler: { [readiness] loop in
                     ManagementEndpoint(
-                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: control)
+                        loop: loop, readiness: readiness, metrics: metrics, status: status, log: log, config: config,
+                        control: control)
                 }, ready: oneIsReady)
         } else {
             managementServer = nil

@@ -5,7 +5,7 @@ import Primitives
 import Revocations
 import Telemetry
 
-/// The management listener on its one loop: health, readiness, metrics, and revocations through ``RevocationHandler``.
+/// The management listener on its one loop: health, readiness, metrics, status, and revocations through ``RevocationHandler``.
 final class ManagementEndpoint: RequestHandler {
     private let loop: EventLoop
     private let readiness: Readiness
@@ -15,13 +15,16 @@ final class ManagementEndpoint: RequestHandler {
     private var access: ManagementAccess
     private var responder = Responder()
     private let revocations: RevocationHandler
+    private let status: StatusReport
 
     init(
-        loop: EventLoop, readiness: Readiness, metrics: Metrics, log: Log, config: RootConfig, control: (any RevocationControl)?
+        loop: EventLoop, readiness: Readiness, metrics: Metrics, status: StatusReport, log: Log, config: RootConfig,
+        control: (any RevocationControl)?
     ) {
         self.loop = loop
         self.readiness = readiness
         self.metrics = metrics
+        self.status = status
         self.log = log
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
@@ -52,6 +55,7 @@ final class ManagementEndpoint: RequestHandler {
             let state = readiness.state()
             exchange.respond(responder.json(status: state.status, state.body, id: id))
         case .metrics?: exchange.respond(metricsPage(exchange.head.fields, id))
+        case .status?: exchange.respond(responder.json(status: 200, status.body(), id: id))
         case .everything?, nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
         case let route?:
             if let name = exchange.principal {
