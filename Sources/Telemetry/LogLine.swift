@@ -14,7 +14,7 @@ struct LogLine {
         format: LogFormat, time: WallInstant, level: LogLevel, type: LogType, message: StaticString, fields: [LogField],
         leftOut: Int
     ) {
-        bytes.reserveCapacity(256)
+        bytes.reserveCapacity(512)
         switch format {
         case .json: json(time, level, type, message, fields, leftOut)
         case .text: text(time, level, type, message, fields, leftOut)
@@ -167,24 +167,42 @@ struct LogLine {
     /// JSON string escapes (RFC 8259 section 7) of valid UTF-8. Runs that need none are copied whole.
     private mutating func escape(_ utf8: UnsafeBufferPointer<UInt8>) {
         var start = 0
-        var index = 0
+        var index = Self.plainEnd(utf8, from: 0)
+        while index < utf8.count {
+            let (unit, length) = Self.hidden(utf8, at: index)
+            if let unit {
+                bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                escape(unit: unit)
+                start = index + length
+            }
+            index = Self.plainEnd(utf8, from: index + length)
+        }
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<utf8.count]))
+    }
+
+    /// The end of what is printable ASCII without quotation mark and backslash. Eight octets at a time: nearly all text is nothing else.
+    private static func plainEnd(_ utf8: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var index = start
+        let raw = UnsafeRawBufferPointer(utf8)
+        while index + 8 <= raw.count {
+            let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let quote = word ^ (ones &* 0x22)
+            let backslash = word ^ (ones &* 0x5C)
+            let delete = word ^ (ones &* 0x7F)
+            // The high bit of an octet is set where it is one of those; a borrow sets one too many only where there is one.
+            let found =
+                ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | ((delete &- ones) & ~delete)
+                | ((word &- ones &* 0x20) & ~word) | word
+            if found & (ones &* 0x80) != 0 { break }
+            index += 8
+        }
         while index < utf8.count {
             let byte = utf8[index]
-            if byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") {
-                index += 1
-                continue
-            }
-            let (unit, length) = Self.hidden(utf8, at: index)
-            guard let unit else {
-                index += length
-                continue
-            }
-            bytes.append(contentsOf: utf8[start..<index])
-            escape(unit: unit)
-            index += length
-            start = index
+            guard byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") else { break }
+            index += 1
         }
-        bytes.append(contentsOf: utf8[start..<utf8.count])
+        return index
     }
 
     /// The code unit to escape at `index`, or nil where the character is harmless; and how many octets it takes at least.
