@@ -15,6 +15,7 @@ package enum SHA2: Sendable, CaseIterable {
 
     /// The digest of `bytes` (`byteCount` octets). Any thread.
     package func hash(_ bytes: RawSpan) -> [UInt8] {
+        if self == .sha256 { return SHA256.hash(bytes).bytes }
         let context = DigestContext()
         return bytes.withUnsafeBytes { input in
             [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { output, count in
@@ -68,8 +69,14 @@ private struct Algorithms: @unchecked Sendable {
 
 /// HMAC under one key, prepared once: each call copies the prepared state, so one value serves all threads without a lock.
 package final class HMACKey: @unchecked Sendable {
-    // Sendable: `prepared` is written in `init` only; EVP_MAC_CTX_dup reads it and every call works on its own duplicate.
-    private let prepared: OpaquePointer?
+    // Sendable: `state` is written in `init` only; EVP_MAC_CTX_dup reads it and every call works on its own duplicate.
+    private enum State {
+        case sha256(HMACSHA256)
+        /// `EVP_MAC_CTX`
+        case other(OpaquePointer?)
+    }
+
+    private let state: State
     package let algorithm: SHA2
     /// `OSSL_MAC_PARAM_DIGEST`
     private static let digestParameter: StaticString = "digest"
@@ -77,7 +84,11 @@ package final class HMACKey: @unchecked Sendable {
     /// A key of any length; callers refuse keys shorter than the hash where a rule says so (RFC 7518 section 3.2).
     package init(_ algorithm: SHA2, key: Secret) {
         self.algorithm = algorithm
-        prepared = EVP_MAC_CTX_new(Algorithms.shared.hmac)
+        state = algorithm == .sha256 ? .sha256(HMACSHA256(key: key)) : .other(Self.prepared(algorithm, key))
+    }
+
+    private static func prepared(_ algorithm: SHA2, _ key: Secret) -> OpaquePointer? {
+        let prepared = EVP_MAC_CTX_new(Algorithms.shared.hmac)
         var name = Array(algorithm.name.utf8CString)
         let ready = name.withUnsafeMutableBufferPointer { name in
             key.withUnsafeBytes { key in
@@ -94,25 +105,38 @@ package final class HMACKey: @unchecked Sendable {
             }
         }
         precondition(ready, "OpenSSL cannot compute HMAC with \(algorithm.name)")
+        return prepared
     }
 
-    deinit { EVP_MAC_CTX_free(prepared) }
+    deinit {
+        if case .other(let prepared) = state { EVP_MAC_CTX_free(prepared) }
+    }
 
     /// The authentication code of the parts, one after the other (`algorithm.byteCount` octets).
     package func authenticate(_ parts: [UInt8]...) -> [UInt8] {
-        compute { context in
-            for part in parts where EVP_MAC_update(context, part, part.count) != 1 { return false }
-            return true
+        switch state {
+        case .sha256(let key): return key.authenticate(parts.count == 1 ? parts[0] : Array(parts.joined())).bytes
+        case .other(let prepared):
+            return compute(prepared) { context in
+                for part in parts where EVP_MAC_update(context, part, part.count) != 1 { return false }
+                return true
+            }
         }
     }
 
     package func authenticate(_ bytes: RawSpan) -> [UInt8] {
-        bytes.withUnsafeBytes { input in
-            compute { EVP_MAC_update($0, input.baseAddress?.assumingMemoryBound(to: UInt8.self), input.count) == 1 }
+        switch state {
+        case .sha256(let key): return key.authenticate(bytes).bytes
+        case .other(let prepared):
+            return bytes.withUnsafeBytes { input in
+                compute(prepared) {
+                    EVP_MAC_update($0, input.baseAddress?.assumingMemoryBound(to: UInt8.self), input.count) == 1
+                }
+            }
         }
     }
 
-    private func compute(_ feed: (OpaquePointer) -> Bool) -> [UInt8] {
+    private func compute(_ prepared: OpaquePointer?, _ feed: (OpaquePointer) -> Bool) -> [UInt8] {
         guard let context = EVP_MAC_CTX_dup(prepared) else { return [] }
         defer { EVP_MAC_CTX_free(context) }
         guard feed(context) else { return [] }

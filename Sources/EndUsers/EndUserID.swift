@@ -31,6 +31,7 @@ package struct EndUserID: Sendable, Hashable {
 
     /// Why January would refuse this, or might read it as something else.
     static func problem(_ text: String) -> EndUserError.Invalid? {
+        if text.utf8.count <= maxBytes && EndUserText.isHarmless(text) { return nil }
         if EndUserText.isBlank(text) { return .blank }
         if text.utf8.count > maxBytes { return .tooLong }
         if let problem = EndUserText.problem(text) { return problem }
@@ -41,6 +42,15 @@ package struct EndUserID: Sendable, Hashable {
 
 /// Properties of text that decide whether it may be part of an ID.
 enum EndUserText {
+    /// Nothing but visible ASCII without `@`, and at least one of it: what nearly every ID is, seen in one pass.
+    static func isHarmless(_ text: String) -> Bool {
+        text.utf8.withContiguousStorageIfAvailable { bytes in
+            var others: UInt8 = bytes.isEmpty ? 1 : 0
+            for byte in bytes { others |= byte &- 0x21 < 0x5E && byte != UInt8(ascii: "@") ? 0 : 1 }
+            return others == 0
+        } ?? false
+    }
+
     static func isBlank(_ text: String) -> Bool {
         // Most IDs begin with a letter or digit; properties of Unicode are looked up only for the others.
         if let first = text.utf8.first, first > 0x20 && first < 0x7F { return false }

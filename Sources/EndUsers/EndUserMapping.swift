@@ -3,7 +3,7 @@ import Primitives
 import StrictJSON
 
 /// How a verified session becomes an end-user ID. Immutable, usable from every thread.
-package struct EndUserMapping: Sendable {
+package final class EndUserMapping: Sendable {
     package enum Transform: String, Sendable, CaseIterable {
         /// The value as it is.
         case none

@@ -103,8 +103,7 @@ package struct ExchangeStateMachine: Sendable {
                     guard length <= limits.bodyBytes else { return fail(.broken(.tooLarge)) }
                     content.reserveCapacity(length)
                 }
-                receiving = .body(parsed, BodyDecoder(framing: framing, limits: limits))
-                break
+                return try decode(bytes.extracting(offset...), parsed, BodyDecoder(framing: framing, limits: limits))
             }
             // 101 answers an Upgrade, which is never asked for (RFC 9110 section 15.2.2).
             guard parsed.status != 101, count < Self.maxInformationalHeads else { return fail(.broken(.malformed)) }
@@ -113,12 +112,18 @@ package struct ExchangeStateMachine: Sendable {
             parser.reset()
             if offset == bytes.byteCount { return .needMore }
         }
-        guard case .body(let head, var decoder) = receiving else { return .needMore }
+        guard case .body(let head, let decoder) = receiving else { return .needMore }
         // Taken out while it is changed, so that it is not copied.
         receiving = .over
-        let rest = bytes.extracting(offset..<bytes.byteCount)
-        let progress = try decoder.decode(rest, into: &content)
-        if progress.isComplete { return complete(head, isReusable: progress.consumed == rest.byteCount) }
+        return try decode(bytes, head, decoder)
+    }
+
+    private mutating func decode(
+        _ bytes: RawSpan, _ head: ResponseHead, _ decoder: BodyDecoder
+    ) throws(HTTPParseError) -> Step {
+        var decoder = decoder
+        let progress = try decoder.decode(bytes, into: &content)
+        if progress.isComplete { return complete(head, isReusable: progress.consumed == bytes.byteCount) }
         receiving = .body(head, decoder)
         return .needMore
     }

@@ -67,7 +67,7 @@ package final class HTTPClient: HTTPExchange {
     // MARK: HTTPExchange
 
     package func send(
-        _ request: UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
+        _ request: consuming UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
         completion: @escaping (Result<UpstreamResponse, UpstreamError>) -> Void
     ) {
         loop.assertCurrent()
@@ -128,24 +128,10 @@ package final class HTTPClient: HTTPExchange {
     }
 
     /// Writes the request into ``scratch``. False when the target is none; then nothing may be sent.
-    func encode(_ request: UpstreamRequest, for pool: OriginPool) -> Bool {
+    func encode(_ exchange: Exchange, for pool: OriginPool) -> Bool {
         // One very large request must not keep its memory for ever.
         scratch.removeAll(keepingCapacity: scratch.capacity <= Self.maxScratchBytes)
-        do {
-            try HeadEncoder.requestLine(request.method, target: request.target, to: &scratch)
-        } catch {
-            return false
-        }
-        scratch.append(contentsOf: pool.hostLine)
-        HeadEncoder.block(request.fields, to: &scratch)
-        switch request.method {
-        case .post, .put, .patch: HeadEncoder.contentLength(request.body.count, to: &scratch)
-        case .get, .head, .delete, .connect, .options, .trace, .other:
-            if !request.body.isEmpty { HeadEncoder.contentLength(request.body.count, to: &scratch) }
-        }
-        HeadEncoder.end(to: &scratch)
-        scratch.append(contentsOf: request.body)
-        return true
+        return exchange.request?.write(hostLine: pool.hostLine, to: &scratch) ?? false
     }
 
     func deadlinePassed(_ exchange: Exchange) {
@@ -313,6 +299,27 @@ package final class HTTPClient: HTTPExchange {
             sweep(by: pool.machine.nextExpiry)
             pool.report(to: counters)
         }
+    }
+}
+
+extension UpstreamRequest {
+    /// Head and content. False when the target is none.
+    fileprivate func write(hostLine: [UInt8], to output: inout [UInt8]) -> Bool {
+        do throws(FieldError) {
+            try HeadEncoder.requestLine(method, target: target, to: &output)
+        } catch {
+            return false
+        }
+        output.append(contentsOf: hostLine)
+        HeadEncoder.block(fields, to: &output)
+        switch method {
+        case .post, .put, .patch: HeadEncoder.contentLength(body.count, to: &output)
+        case .get, .head, .delete, .connect, .options, .trace, .other:
+            if !body.isEmpty { HeadEncoder.contentLength(body.count, to: &output) }
+        }
+        HeadEncoder.end(to: &output)
+        output.append(contentsOf: body)
+        return true
     }
 }
 

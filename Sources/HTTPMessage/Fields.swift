@@ -44,34 +44,45 @@ package struct Fields: Sendable {
 
     package func count(of name: FieldName) -> Int {
         var count = 0
-        for entry in entries where matches(entry, name) { count += 1 }
+        var next = index(of: name)
+        while let index = next {
+            count += 1
+            next = self.index(of: name, from: index + 1)
+        }
         return count
     }
 
-    package func contains(_ name: FieldName) -> Bool {
-        for entry in entries where matches(entry, name) { return true }
-        return false
-    }
+    package func contains(_ name: FieldName) -> Bool { index(of: name) != nil }
 
     /// The value of the first line of that name. A slice of the head's own bytes; copying it out is the caller's choice.
-    package func first(_ name: FieldName) -> ArraySlice<UInt8>? {
-        for entry in entries where matches(entry, name) { return storage[entry.value] }
-        return nil
+    package func first(_ name: FieldName) -> ArraySlice<UInt8>? { index(of: name).map { storage[entries[$0].value] } }
+
+    /// What the lines of one name come to, where only one of them can be right.
+    package enum Single: Sendable {
+        case none
+        case one(ArraySlice<UInt8>)
+        case several
+    }
+
+    package func single(_ name: FieldName) -> Single {
+        guard let index = index(of: name) else { return .none }
+        return self.index(of: name, from: index + 1) == nil ? .one(storage[entries[index].value]) : .several
     }
 
     /// The value, if there is exactly one line of that name and it is valid UTF-8.
     package func string(_ name: FieldName) -> String? {
-        var found: Range<Int>?
-        for entry in entries where matches(entry, name) {
-            guard found == nil else { return nil }
-            found = entry.value
-        }
-        guard let found else { return nil }
-        return String(validating: storage[found], as: UTF8.self)
+        guard case .one(let value) = single(name) else { return nil }
+        return String(validating: value, as: UTF8.self)
     }
 
     package func values(_ name: FieldName) -> [ArraySlice<UInt8>] {
-        entries.lazy.filter { matches($0, name) }.map { storage[$0.value] }
+        var values: [ArraySlice<UInt8>] = []
+        var next = index(of: name)
+        while let index = next {
+            values.append(storage[entries[index].value])
+            next = self.index(of: name, from: index + 1)
+        }
+        return values
     }
 
     /// Every line in order, the name as it was sent.
@@ -83,23 +94,43 @@ package struct Fields: Sendable {
 
     /// Whether a comma-separated list, over all lines of that name, has this member (without case; `member` in lower case).
     package func listContains(_ name: FieldName, _ member: StaticString) -> Bool {
-        for entry in entries where matches(entry, name) {
-            if storage.span.bytes.listContains(entry.value, member) { return true }
+        var next = index(of: name)
+        while let index = next {
+            if storage.span.bytes.listContains(entries[index].value, member) { return true }
+            next = self.index(of: name, from: index + 1)
         }
         return false
     }
 
+    /// The first line of that name at or behind `start`. Over memory: nothing is looked up more often.
+    private func index(of name: FieldName, from start: Int = 0) -> Int? {
+        entries.withUnsafeBufferPointer { entries in
+            storage.withUnsafeBufferPointer { storage in
+                name.bytes.withUnsafeBufferPointer { name in
+                    var index = start
+                    while index < entries.count {
+                        if Self.isNamed(entries[index], name, in: storage) { return index }
+                        index &+= 1
+                    }
+                    return nil
+                }
+            }
+        }
+    }
+
+    /// Entries are made by the parsers and lie within the storage.
     @inline(__always)
-    private func matches(_ entry: Entry, _ name: FieldName) -> Bool {
+    private static func isNamed(
+        _ entry: Entry, _ name: UnsafeBufferPointer<UInt8>, in storage: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
         let length = Int(entry.nameEnd &- entry.nameStart)
-        guard length == name.bytes.count else { return false }
+        guard length == name.count, length > 0 else { return false }
         let start = Int(entry.nameStart)
-        // The last byte tells most names of one length apart.
-        guard length > 0, storage[start &+ length &- 1].lowercasedASCII == name.bytes[length &- 1] else { return false }
-        var offset = 0
-        while offset < length &- 1 {
-            if storage[start &+ offset].lowercasedASCII != name.bytes[offset] { return false }
-            offset &+= 1
+        // From the end: the last bytes tell most names of one length apart.
+        var offset = length &- 1
+        while offset >= 0 {
+            if storage[start &+ offset].lowercasedASCII != name[offset] { return false }
+            offset &-= 1
         }
         return true
     }

@@ -94,7 +94,7 @@ package protocol HTTPExchange: AnyObject {
     /// `deadline` is for the whole exchange, waiting for a connection included. `beforeSend` is asked right before the first byte goes
     /// out; `false` ends it as `.notSent(.cancelled)`.
     func send(
-        _ request: UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
+        _ request: consuming UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
         completion: @escaping (Result<UpstreamResponse, UpstreamError>) -> Void)
 
     /// Why the last handshake failed, finer than `.notSent(.tls)`. Bounded: for a log line.

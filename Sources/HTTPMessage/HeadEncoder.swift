@@ -6,21 +6,27 @@ package enum HeadEncoder {
     /// `HTTP/1.1 201 Created` CRLF. `status` has three digits.
     package static func statusLine(_ status: Int, to output: inout [UInt8]) {
         precondition((100..<1000).contains(status), "status code without three digits")
-        append("HTTP/1.1 ", to: &output)
-        output.appendDecimal(status)
-        output.append(0x20)
-        append(Status.reasonPhrase(status), to: &output)
-        append("\r\n", to: &output)
+        let reason = Status.reasonPhrase(status)
+        output.append(addingCapacity: reason.utf8CodeUnitCount + 15) { output in
+            output.append("HTTP/1.1 ")
+            output.append(decimal: status.magnitude)
+            output.append(0x20)
+            output.append(reason)
+            output.append("\r\n")
+        }
     }
 
     /// `POST /path HTTP/1.1` CRLF. The target is one of the forms of RFC 9112 section 3.2, printable ASCII without spaces.
     package static func requestLine(_ method: Method, target: String, to output: inout [UInt8]) throws(FieldError) {
         guard !target.isEmpty, isVisible(target) else { throw .invalidTarget }
         if case .other(let text) = method, Method(text) == nil { throw .invalidTarget }
-        output.append(contentsOf: method.text.utf8)
-        output.append(0x20)
-        output.append(contentsOf: target.utf8)
-        append(" HTTP/1.1\r\n", to: &output)
+        let method = method.text
+        output.append(addingCapacity: method.utf8.count + target.utf8.count + 12) { output in
+            output.append(method)
+            output.append(0x20)
+            output.append(target)
+            output.append(" HTTP/1.1\r\n")
+        }
     }
 
     /// Nothing is written when this throws. Framing fields are the caller's to write once: ``contentLength(_:to:)`` and ``chunked(to:)``.
@@ -47,9 +53,11 @@ package enum HeadEncoder {
     }
 
     package static func contentLength(_ count: Int, to output: inout [UInt8]) {
-        append("Content-Length: ", to: &output)
-        output.appendDecimal(count)
-        append("\r\n", to: &output)
+        output.append(addingCapacity: 38) { output in
+            output.append("Content-Length: ")
+            output.append(decimal: count.magnitude)
+            output.append("\r\n")
+        }
     }
 
     package static func chunked(to output: inout [UInt8]) { append("Transfer-Encoding: chunked\r\n", to: &output) }
@@ -127,13 +135,6 @@ extension Array where Element == UInt8 {
     /// In decimal, without a text in between.
     package mutating func appendDecimal(_ value: Int) {
         if value < 0 { append(UInt8(ascii: "-")) }
-        var rest = value.magnitude
-        var power: UInt = 1
-        while rest / power >= 10 { power *= 10 }
-        while power > 0 {
-            append(0x30 &+ UInt8(truncatingIfNeeded: rest / power))
-            rest %= power
-            power /= 10
-        }
+        append(addingCapacity: 20) { $0.append(decimal: value.magnitude) }
     }
 }

@@ -1,5 +1,7 @@
 /// The head of a request that passed every rule: what is in here is unambiguous.
-package struct RequestHead: Sendable {
+///
+/// An object, because it goes through several hands on its way to whoever answers it.
+package final class RequestHead: Sendable {
     package let method: Method
     package let target: RequestTarget
     package let version: HTTPVersion
@@ -14,6 +16,19 @@ package struct RequestHead: Sendable {
     /// Host and port the client means: of the target in absolute-form, else of `Host` (RFC 9112 section 3.3). `nil` only for HTTP/1.0
     /// without `Host`.
     package var authority: ArraySlice<UInt8>? { target.authority ?? fields.first(.host) }
+
+    fileprivate init(
+        method: Method, target: RequestTarget, version: HTTPVersion, fields: Fields, framing: BodyFraming, isPersistent: Bool,
+        expectsContinue: Bool
+    ) {
+        self.method = method
+        self.target = target
+        self.version = version
+        self.fields = fields
+        self.framing = framing
+        self.isPersistent = isPersistent
+        self.expectsContinue = expectsContinue
+    }
 }
 
 /// Finds and checks the head of one request.

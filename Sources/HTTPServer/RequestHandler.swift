@@ -72,8 +72,7 @@ package final class ServerExchange {
 
     /// The client has hung up since the request was complete: whatever is answered now will not arrive.
     package var clientIsGone: Bool {
-        guard let connection, !connection.stream.isClosed else { return true }
-        return connection.stream.peerEnded && !endedBeforeDispatch
+        connection?.clientIsGone(endedBefore: endedBeforeDispatch) ?? true
     }
 
     /// Sends the response, once. Returns whether there was still a connection to give it to.

@@ -20,10 +20,11 @@ struct ResponseEncoder {
         if response.status != 204 { HeadEncoder.contentLength(response.content.count, to: &bytes) }
         if closes {
             HeadEncoder.connectionClose(to: &bytes)
-        } else if exchange?.head.version == .http10 {
+        } else if case .http10? = exchange?.head.version {
             HeadEncoder.connectionKeepAlive(to: &bytes)
         }
         HeadEncoder.end(to: &bytes)
-        if exchange?.head.method != .head && response.status != 204 { bytes.append(contentsOf: response.content) }
+        if case .head? = exchange?.head.method { return }
+        if response.status != 204 { bytes.append(contentsOf: response.content) }
     }
 }

@@ -66,6 +66,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     /// Something of a request is in the kernel that was not looked at; an end alone is nothing to be served.
     var hasUnreadRequest: Bool { !machine.isLingering && !stream.peerEnded && stream.hasUnreadInput() }
 
+    /// - Parameter endedBefore: the end of what the peer sends was there when the request was handed on.
+    func clientIsGone(endedBefore: Bool) -> Bool { stream.isClosed || stream.peerEnded && !endedBefore }
+
     func close(reset: Bool = false) {
         if case .closed = machine.state { return }
         machine.close()

@@ -1,7 +1,7 @@
 import StrictJSON
 
 /// The protected header of a token (RFC 7515 section 4). Whoever sent the token wrote it: a claim about itself, not a choice.
-package struct JOSEHeader: Sendable {
+package final class JOSEHeader: Sendable {
     /// `alg`, as written. Compared exactly: `none`, `NONE` and `hs256` are all no algorithm here.
     package let algorithmName: String
     /// `kid`

@@ -114,7 +114,8 @@ extension JWKSet {
     }
 
     private func fitting(_ algorithm: JWSAlgorithm) -> Candidates {
-        let fitting = keys.filter { $0.fits(algorithm) }
+        // The usual set of one key, or of keys that are all for the same: as it is, without a list of its own.
+        let fitting = keys.allSatisfy { $0.fits(algorithm) } ? keys : keys.filter { $0.fits(algorithm) }
         if fitting.isEmpty { return .none }
         return fitting.count > Self.maxCandidates ? .tooMany : .keys(fitting)
     }

@@ -38,23 +38,21 @@ package struct JWTClaims: Sendable {
         var notBefore: Double?
         var issuedAt: Double?
         var isBound = false
+        let names = Self.names
         let members = object.members
         for index in members.indices {
-            let claim = Registered(members[index].key)
-            guard claim != .other else { continue }
-            let member = members[index]
-            switch claim {
-            case .issuer: issuer = try Self.text(member.value, .issuer)
-            case .subject:
-                let text = try Self.text(member.value, .subject)
+            switch members[index].key {
+            case names.issuer: issuer = try Self.text(members[index].value, .issuer)
+            case names.subject:
+                let text = try Self.text(members[index].value, .subject)
                 guard !text.isEmpty else { throw .invalidClaim(.subject) }
                 subject = text
-            case .audience: audience = try Self.texts(member.value, .audience)
-            case .expiration: expiration = try Self.date(member.value, .expiration)
-            case .notBefore: notBefore = try Self.date(member.value, .notBefore)
-            case .issuedAt: issuedAt = try Self.date(member.value, .issuedAt)
-            case .confirmation: isBound = true
-            case .other: break
+            case names.audience: audience = try Self.texts(members[index].value, .audience)
+            case names.expiration: expiration = try Self.date(members[index].value, .expiration)
+            case names.notBefore: notBefore = try Self.date(members[index].value, .notBefore)
+            case names.issuedAt: issuedAt = try Self.date(members[index].value, .issuedAt)
+            case names.confirmation: isBound = true
+            default: break
             }
         }
         self.object = object
@@ -67,31 +65,17 @@ package struct JWTClaims: Sendable {
         self.isBound = isBound
     }
 
-    /// The registered claims that are read here, by the keys of their names: all are short, so that equal keys are equal names.
-    private enum Registered {
-        case issuer, subject, audience, expiration, notBefore, issuedAt, confirmation, other
-
-        private static let issuerKey = JSONName("iss")
-        private static let subjectKey = JSONName("sub")
-        private static let audienceKey = JSONName("aud")
-        private static let expirationKey = JSONName("exp")
-        private static let notBeforeKey = JSONName("nbf")
-        private static let issuedAtKey = JSONName("iat")
-        private static let confirmationKey = JSONName("cnf")
-
-        init(_ key: JSONName) {
-            switch key {
-            case Self.issuerKey: self = .issuer
-            case Self.subjectKey: self = .subject
-            case Self.audienceKey: self = .audience
-            case Self.expirationKey: self = .expiration
-            case Self.notBeforeKey: self = .notBefore
-            case Self.issuedAtKey: self = .issuedAt
-            case Self.confirmationKey: self = .confirmation
-            default: self = .other
-            }
-        }
+    /// The names of the registered claims that are read here, as keys: all are short, so that equal keys are equal names.
+    private struct Names {
+        let issuer = JSONName("iss")
+        let subject = JSONName("sub")
+        let audience = JSONName("aud")
+        let expiration = JSONName("exp")
+        let notBefore = JSONName("nbf")
+        let issuedAt = JSONName("iat")
+        let confirmation = JSONName("cnf")
     }
+    private static let names = Names()
 
     private static func text(_ value: JSONValue, _ claim: JWTClaimsError.Claim) throws(JWTClaimsError) -> String {
         guard let text = value.string else { throw .invalidClaim(claim) }

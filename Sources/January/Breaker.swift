@@ -23,8 +23,9 @@ package final class Breaker: Sendable {
     }
 
     /// Asked right before the first byte goes out; `nil` is yes.
-    package func objection(to ticket: BreakerTicket, now: MonotonicInstant) -> JanuaryFailure? {
+    package func objection(to ticket: BreakerTicket, now: @autoclosure () -> MonotonicInstant) -> JanuaryFailure? {
         if mode.load(ordering: .acquiring) != Self.open { return nil }
+        let now = now()
         return update { $0.objection(to: ticket, now: now) }
     }
 

@@ -2,7 +2,7 @@ import HTTPMessage
 import Primitives
 
 /// What the clients of all loops share about January. A reload makes another one around the same ring and breaker.
-package struct JanuaryService: Sendable {
+package final class JanuaryService: Sendable {
     package let origin: Origin
     /// The path of the base URL without a slash at its end; empty most of the time.
     package let pathPrefix: String
@@ -64,7 +64,7 @@ package final class JanuaryClient {
         case .send(let ticket):
             let call = MintCall(
                 service: service, exchange: exchange, time: time, ticket: ticket, endUserID: endUserID, terms: terms,
-                deadline: deadline, beforeSend: beforeSend, completion: completion)
+                deadline: deadline, now: now, beforeSend: beforeSend, completion: completion)
             call.extraFields = extraFields
             call.start()
         }
@@ -104,7 +104,8 @@ private final class MintCall {
 
     init(
         service: JanuaryService, exchange: any HTTPExchange, time: any TimeSource, ticket: BreakerTicket, endUserID: String,
-        terms: MintTerms, deadline: MonotonicInstant, beforeSend: (() -> Bool)?, completion: @escaping (MintOutcome) -> Void
+        terms: MintTerms, deadline: MonotonicInstant, now: MonotonicInstant, beforeSend: (() -> Bool)?,
+        completion: @escaping (MintOutcome) -> Void
     ) {
         self.service = service
         self.exchange = exchange
@@ -116,7 +117,7 @@ private final class MintCall {
         self.beforeSend = beforeSend
         self.completion = completion
         body = MintRequest.body(endUserID: endUserID, terms: terms)
-        attemptBegan = time.monotonic()
+        attemptBegan = now
     }
 
     func start() {
@@ -126,7 +127,6 @@ private final class MintCall {
     }
 
     private func send(with key: KeyInUse) {
-        attemptBegan = time.monotonic()
         var fields = key.fields
         extraFields?(&fields)
         let request = UpstreamRequest(
@@ -142,21 +142,28 @@ private final class MintCall {
 
     private func finished(with key: KeyInUse, _ result: Result<UpstreamResponse, UpstreamError>) {
         let now = time.monotonic()
+        var status: Int?
         var code: JanuaryErrorCode?
-        if case .success(let response) = result, response.status != 201 { code = .parse(response.body) }
-        let attempt = JanuaryAttempt(
-            slot: key.slot, status: result.status, code: code, error: result.error, duration: now - attemptBegan)
+        var error: UpstreamError?
+        switch result {
+        case .success(let response):
+            status = response.status
+            if response.status != 201 { code = .parse(response.body) }
+        case .failure(let failure): error = failure
+        }
+        let attempt = JanuaryAttempt(slot: key.slot, status: status, code: code, error: error, duration: now - attemptBegan)
         switch state {
         case .waitingForCurrent(let other?) where attempt.status == 401:
             state = .waitingForOther(first: attempt)
+            attemptBegan = now
             send(with: other)
         case .waitingForCurrent:
             state = .finished
-            end(key, verdict(result, code), result, now, first: attempt, second: nil)
+            end(key, verdict(result, code), requestID(result), now, first: attempt, second: nil)
         case .waitingForOther(let first):
             state = .finished
             // Where the other key was not asked, nobody knows yet whether the account is shut: its result counts, not the first key's 401.
-            end(key, verdict(result, code), result, now, first: first, second: attempt)
+            end(key, verdict(result, code), requestID(result), now, first: first, second: attempt)
         case .finished: assertionFailure("an exchange completes once")
         }
     }
@@ -181,9 +188,10 @@ private final class MintCall {
     }
 
     private func end(
-        _ key: KeyInUse, _ verdict: Result<MintDelivery, JanuaryFailure>, _ result: Result<UpstreamResponse, UpstreamError>,
-        _ now: MonotonicInstant, first: JanuaryAttempt, second: JanuaryAttempt?
+        _ key: KeyInUse, _ verdict: Result<MintDelivery, JanuaryFailure>, _ requestID: String?, _ now: MonotonicInstant,
+        first: JanuaryAttempt, second: JanuaryAttempt?
     ) {
+        let error = (second ?? first).error
         var switchedTo: KeySlot?
         switch verdict {
         case .success:
@@ -191,28 +199,24 @@ private final class MintCall {
             if second != nil, service.keys.worked(key) { switchedTo = key.slot }
         case .failure(let failure):
             // What the breaker itself objected to is no answer of January's.
-            let said = result.error == .notSent(.cancelled) ? .cancelled : failure
+            let said = error == .notSent(.cancelled) ? .cancelled : failure
             service.mintBreaker.failed(ticket, said, endUserID: endUserID, now: now)
         }
-        let requestID = result.response.flatMap { JanuaryRequestID.read($0.fields) }
         completion(
             MintOutcome(
                 result: verdict, requestID: requestID, first: first, second: second, switchedTo: switchedTo,
-                tlsFailure: result.error == .notSent(.tls) ? exchange.lastTLSFailure : nil))
+                tlsFailure: error == .notSent(.tls) ? exchange.lastTLSFailure : nil))
     }
 
-    private static let defaultContentType = Array("application/json".utf8)
-
-    private static func contentType(_ fields: Fields) -> [UInt8] {
-        guard let value = fields.first(.contentType), !value.isEmpty, fields.count(of: .contentType) == 1 else {
-            return defaultContentType
-        }
-        return Array(value)
+    private func requestID(_ result: Result<UpstreamResponse, UpstreamError>) -> String? {
+        guard case .success(let response) = result else { return nil }
+        return JanuaryRequestID.read(response.fields)
     }
-}
 
-extension Result where Success == UpstreamResponse, Failure == UpstreamError {
-    fileprivate var response: UpstreamResponse? { if case .success(let response) = self { response } else { nil } }
-    fileprivate var error: UpstreamError? { if case .failure(let error) = self { error } else { nil } }
-    fileprivate var status: Int? { response?.status }
+    private static let defaultContentType = Array("application/json".utf8)[...]
+
+    private static func contentType(_ fields: Fields) -> ArraySlice<UInt8> {
+        guard case .one(let value) = fields.single(.contentType), !value.isEmpty else { return defaultContentType }
+        return value
+    }
 }

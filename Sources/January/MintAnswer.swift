@@ -29,7 +29,7 @@ package struct MintAnswer: Sendable {
     package let body: [UInt8]
     /// In seconds, above 60.
     package let expiresIn: Int
-    private let token: [UInt8]
+    private let token: ArraySlice<UInt8>
     private let hasAlias: Bool
 
     /// Checks a 201's content against what was asked for, byte for byte.
@@ -38,23 +38,38 @@ package struct MintAnswer: Sendable {
     package static func check(_ body: [UInt8], endUserID: String, terms: MintTerms) throws(MintAnswerProblem) -> MintAnswer {
         let members: MintAnswerMembers
         if let scanned = MintAnswerMembers.scan(body) { members = scanned } else { members = try MintAnswerMembers.parse(body) }
-        guard let token = members.token, token.count > tokenPrefix.count, token.starts(with: tokenPrefix) else { throw .token }
+        let bytes = members.bytes
+        guard let token = members.token, token.count > tokenPrefix.count, bytes[token].starts(with: tokenPrefix) else {
+            throw .token
+        }
         guard let endUser = members.endUser else { throw .noEndUser }
-        guard Bytes.equal(endUser, endUserID) else { throw .endUser }
+        guard Bytes.equal(bytes[endUser], endUserID) else { throw .endUser }
         guard let scopes = members.scopes else { throw .noScopes }
-        guard isSameSet(scopes, terms.scopeBytes) else { throw .scopes }
+        guard isSameSet(scopes, of: bytes, terms.scopeBytes) else { throw .scopes }
         guard let expiresIn = members.expiresIn, expiresIn > 60, expiresIn <= terms.ttlSeconds else { throw .lifetime }
-        return MintAnswer(body: body, expiresIn: expiresIn, token: Array(token), hasAlias: members.hasAlias)
+        return MintAnswer(body: body, expiresIn: expiresIn, token: bytes[token], hasAlias: members.hasAlias)
     }
 
     private static let tokenPrefix = Array("ct-".utf8)
 
     /// Every one asked for, each once, and no other.
-    private static func isSameSet(_ scopes: [ArraySlice<UInt8>], _ expected: [[UInt8]]) -> Bool {
+    private static func isSameSet(_ scopes: [Range<Int>], of bytes: [UInt8], _ expected: [[UInt8]]) -> Bool {
         guard scopes.count == expected.count else { return false }
-        if zip(scopes, expected).allSatisfy({ Bytes.equal($0, $1) }) { return true }
-        let sorted = scopes.sorted { $0.lexicographicallyPrecedes($1) }
-        return zip(sorted, expected).allSatisfy { Bytes.equal($0, $1) }
+        if isSameList(scopes, of: bytes, expected) { return true }
+        let sorted = scopes.sorted { bytes[$0].lexicographicallyPrecedes(bytes[$1]) }
+        return isSameList(sorted, of: bytes, expected)
+    }
+
+    private static func isSameList(_ scopes: [Range<Int>], of bytes: [UInt8], _ expected: [[UInt8]]) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            for index in scopes.indices {
+                let isSame = expected[index].withUnsafeBytes {
+                    Bytes.equal(UnsafeRawBufferPointer(rebasing: bytes[scopes[index]]), $0)
+                }
+                if !isSame { return false }
+            }
+            return true
+        }
     }
 
     /// The body with `"expiresIn"` beside `expires_in`, all other bytes as they were. An answer that has the member already is left
@@ -70,8 +85,11 @@ package struct MintAnswer: Sendable {
         return result
     }
 
-    /// The first 16 hex digits of the token's SHA-256: names it in records without telling it.
-    package var tokenFingerprint: String { Hex.encode(SHA2.sha256.hash(token).prefix(8)) }
+    /// The first 8 octets of the token's SHA-256, to be written in hexadecimal: names it in records without telling it.
+    package var tokenFingerprint: UInt64 {
+        let token = token
+        return SHA2.sha256(of: token.span.bytes).first
+    }
 }
 
 extension MintAnswer: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

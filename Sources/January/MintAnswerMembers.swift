@@ -2,14 +2,16 @@ import Primitives
 import StrictJSON
 
 /// The members of a mint answer that are looked at, unescaped; `nil` where one is missing or of another type.
-struct MintAnswerMembers: Equatable {
-    var token: ArraySlice<UInt8>?
-    var endUser: ArraySlice<UInt8>?
-    var scopes: [ArraySlice<UInt8>]?
+struct MintAnswerMembers {
+    /// What the ranges are parts of: the body, or the unescaped texts one behind the other.
+    private(set) var bytes: [UInt8] = []
+    fileprivate(set) var token: Range<Int>?
+    fileprivate(set) var endUser: Range<Int>?
+    fileprivate(set) var scopes: [Range<Int>]?
     /// Digits only: the app SDKs read it into an integer type, so `1.8e3` is as wrong as `"1800"`.
-    var expiresIn: Int?
+    fileprivate(set) var expiresIn: Int?
     /// `expiresIn` is there already.
-    var hasAlias = false
+    fileprivate(set) var hasAlias = false
 
     /// Any JSON: the strict parser decides. ``scan(_:)`` must never say anything else than this about the same bytes.
     static func parse(_ body: [UInt8]) throws(MintAnswerProblem) -> MintAnswerMembers {
@@ -17,49 +19,70 @@ struct MintAnswerMembers: Equatable {
         do throws(JSONParseError) { value = try JSONValue.parse(body.span.bytes) } catch { throw .notJSON }
         guard case .object(let object) = value else { throw .notAnObject }
         var members = MintAnswerMembers()
-        members.token = object["token"]?.string.map(bytes)
-        members.endUser = object["end_user_id"]?.string.map(bytes)
+        members.token = object["token"]?.string.map { members.add($0) }
+        members.endUser = object["end_user_id"]?.string.map { members.add($0) }
         if let scopes = object["scopes"]?.array {
             let texts = scopes.compactMap(\.string)
-            if texts.count == scopes.count { members.scopes = texts.map(bytes) }
+            if texts.count == scopes.count { members.scopes = texts.map { members.add($0) } }
         }
         members.expiresIn = (object["expires_in"]?.number?.text).flatMap { ASCII.decimal($0.utf8) }
         members.hasAlias = object["expiresIn"] != nil
         return members
     }
 
-    private static func bytes(_ text: String) -> ArraySlice<UInt8> { Array(text.utf8)[...] }
+    private mutating func add(_ text: String) -> Range<Int> {
+        let start = bytes.count
+        bytes += text.utf8
+        return start..<bytes.count
+    }
 
     /// The shape January sends: one flat object of printable ASCII without escapes, numbers as plain digits, arrays of such strings.
     /// `nil` means "not that shape", never "wrong": the strict parser then decides. An answer is on every app's way to its token, and
     /// a parse tree costs several times what this does.
     static func scan(_ body: [UInt8]) -> MintAnswerMembers? {
-        var scanner = MintAnswerScanner(body)
-        return scanner.run()
+        guard body.count <= JSONLimits.standard.bytes else { return nil }
+        return body.withUnsafeBytes { bytes in
+            var scanner = MintAnswerScanner(bytes)
+            guard scanner.run() else { return nil }
+            scanner.members.bytes = body
+            return scanner.members
+        }
     }
 }
 
-/// Every step returns `nil` or `false` to give up.
+extension MintAnswerMembers: Equatable {
+    /// By what they say, wherever it stands.
+    static func == (left: MintAnswerMembers, right: MintAnswerMembers) -> Bool {
+        func texts(_ members: MintAnswerMembers) -> [ArraySlice<UInt8>?] {
+            [members.token, members.endUser].map { $0.map { members.bytes[$0] } }
+        }
+        func scopes(_ members: MintAnswerMembers) -> [ArraySlice<UInt8>]? { members.scopes.map { $0.map { members.bytes[$0] } } }
+        return texts(left) == texts(right) && scopes(left) == scopes(right) && left.expiresIn == right.expiresIn
+            && left.hasAlias == right.hasAlias
+    }
+}
+
+/// Every step returns `nil` or `false` to give up. Lives inside ``MintAnswerMembers/scan(_:)``, like the memory it reads; every read is
+/// behind a comparison of its offset with the count.
 private struct MintAnswerScanner {
-    private let bytes: [UInt8]
+    private let bytes: UnsafeRawBufferPointer
     private var position = 0
-    private var members = MintAnswerMembers()
+    var members = MintAnswerMembers()
     /// Where the names are that came so far, to refuse a second one. More than `maxNames` is not January's shape.
-    private var names: [Range<Int>] = []
+    private var names = InlineArray<16, Range<Int>>(repeating: 0..<0)
+    private var nameCount = 0
     private static let maxNames = 16
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    mutating func run() -> MintAnswerMembers? {
-        guard bytes.count <= JSONLimits.standard.bytes else { return nil }
-        names.reserveCapacity(8)
-        guard take(UInt8(ascii: "{")) else { return nil }
+    mutating func run() -> Bool {
+        guard take(UInt8(ascii: "{")) else { return false }
         repeat {
-            guard let name = string(), isNew(name), take(UInt8(ascii: ":")), member(name) else { return nil }
+            guard let name = string(), isNew(name), take(UInt8(ascii: ":")), member(name) else { return false }
         } while take(UInt8(ascii: ","))
-        guard take(UInt8(ascii: "}")) else { return nil }
+        guard take(UInt8(ascii: "}")) else { return false }
         skipWhiteSpace()
-        return position == bytes.count ? members : nil
+        return position == bytes.count
     }
 
     private mutating func member(_ name: Range<Int>) -> Bool {
@@ -67,8 +90,8 @@ private struct MintAnswerScanner {
         switch byte() {
         case UInt8(ascii: "\""):
             guard let text = string() else { return false }
-            if equals(name, "token") { members.token = bytes[text] }
-            if equals(name, "end_user_id") { members.endUser = bytes[text] }
+            if equals(name, "token") { members.token = text }
+            if equals(name, "end_user_id") { members.endUser = text }
         case UInt8(ascii: "["):
             guard let texts = strings() else { return false }
             if equals(name, "scopes") { members.scopes = texts }
@@ -81,24 +104,25 @@ private struct MintAnswerScanner {
     }
 
     private mutating func isNew(_ name: Range<Int>) -> Bool {
-        guard names.count < Self.maxNames else { return false }
-        for other in names where other.count == name.count && isSame(other, name) { return false }
-        names.append(name)
+        guard nameCount < Self.maxNames else { return false }
+        for index in 0..<nameCount where names[index].count == name.count && isSame(names[index], name) { return false }
+        names[nameCount] = name
+        nameCount += 1
         return true
     }
 
     private func isSame(_ left: Range<Int>, _ right: Range<Int>) -> Bool {
-        bytes.withUnsafeBufferPointer { Bytes.equal(.init(rebasing: $0[left]), .init(rebasing: $0[right])) }
+        Bytes.equal(UnsafeRawBufferPointer(rebasing: bytes[left]), UnsafeRawBufferPointer(rebasing: bytes[right]))
     }
 
-    private mutating func strings() -> [ArraySlice<UInt8>]? {
+    private mutating func strings() -> [Range<Int>]? {
         guard take(UInt8(ascii: "[")) else { return nil }
-        var texts: [ArraySlice<UInt8>] = []
+        var texts: [Range<Int>] = []
         if take(UInt8(ascii: "]")) { return texts }
         texts.reserveCapacity(10)
         repeat {
             guard let text = string() else { return nil }
-            texts.append(bytes[text])
+            texts.append(text)
         } while take(UInt8(ascii: ","))
         return take(UInt8(ascii: "]")) ? texts : nil
     }
@@ -107,16 +131,17 @@ private struct MintAnswerScanner {
     private mutating func string() -> Range<Int>? {
         guard take(UInt8(ascii: "\"")) else { return nil }
         let start = position
-        position = bytes.withUnsafeBytes { bytes in
-            var offset = start
-            while offset &+ 8 <= bytes.count {
-                let found = Self.special(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
-                guard found == 0 else { return offset &+ found.trailingZeroBitCount &>> 3 }
-                offset &+= 8
+        var offset = start
+        while offset &+ 8 <= bytes.count {
+            let found = Self.special(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+            guard found == 0 else {
+                offset &+= found.trailingZeroBitCount &>> 3
+                break
             }
-            while offset < bytes.count, Self.isPlain(bytes[offset]) { offset &+= 1 }
-            return offset
+            offset &+= 8
         }
+        while offset < bytes.count, Self.isPlain(bytes[offset]) { offset &+= 1 }
+        position = offset
         guard byte() == UInt8(ascii: "\"") else { return nil }
         position += 1
         return start..<(position - 1)
@@ -153,6 +178,7 @@ private struct MintAnswerScanner {
         return value
     }
 
+    @inline(__always)
     private mutating func take(_ expected: UInt8) -> Bool {
         skipWhiteSpace()
         guard byte() == expected else { return false }
@@ -160,7 +186,12 @@ private struct MintAnswerScanner {
         return true
     }
 
+    @inline(__always)
     private mutating func skipWhiteSpace() {
+        if byte() <= 0x20 { skipBlanks() }
+    }
+
+    private mutating func skipBlanks() {
         while position < bytes.count {
             switch bytes[position] {
             case 0x20, 0x09, 0x0A, 0x0D: position += 1
@@ -169,11 +200,17 @@ private struct MintAnswerScanner {
         }
     }
 
+    @inline(__always)
     private func byte() -> UInt8 { position < bytes.count ? bytes[position] : 0 }
 
+    @inline(__always)
     private func equals(_ range: Range<Int>, _ text: StaticString) -> Bool {
-        guard range.count == text.utf8CodeUnitCount else { return false }
-        for offset in 0..<range.count where bytes[range.lowerBound + offset] != text.utf8Start[offset] { return false }
-        return true
+        range.count == text.utf8CodeUnitCount && hasBytes(range, text)
+    }
+
+    private func hasBytes(_ range: Range<Int>, _ text: StaticString) -> Bool {
+        Bytes.equal(
+            UnsafeRawBufferPointer(rebasing: bytes[range]),
+            UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 }

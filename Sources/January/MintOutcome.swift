@@ -14,10 +14,15 @@ package struct JanuaryAttempt: Sendable, Equatable {
 }
 
 /// A token that may be delivered.
-package struct MintDelivery: Sendable {
+package final class MintDelivery: Sendable {
     package let answer: MintAnswer
     /// January's, as it was.
-    package let contentType: [UInt8]
+    package let contentType: ArraySlice<UInt8>
+
+    init(answer: MintAnswer, contentType: ArraySlice<UInt8>) {
+        self.answer = answer
+        self.contentType = contentType
+    }
 }
 
 /// What one mint came to.
@@ -66,8 +71,9 @@ enum JanuaryRequestID {
 
     /// `X-Request-Id`, else `Request-Id`: one field line of 1 to 128 letters, digits and `-._~:/+=@`; otherwise as if it were not there.
     static func read(_ fields: Fields) -> String? {
-        let name = fields.contains(.xRequestID) ? FieldName.xRequestID : alternative
-        guard let value = fields.first(name), (1...128).contains(value.count), fields.count(of: name) == 1 else { return nil }
+        var found = fields.single(.xRequestID)
+        if case .none = found { found = fields.single(alternative) }
+        guard case .one(let value) = found, (1...128).contains(value.count) else { return nil }
         return value.withUnsafeBufferPointer { value in
             var others: UInt8 = 0
             for byte in value { others |= isAllowed(byte) ? 0 : 1 }

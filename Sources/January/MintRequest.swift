@@ -1,7 +1,8 @@
+import Primitives
 import StrictJSON
 
 /// The part of a mint that depends on the policy alone, rendered once: scopes and lifetime.
-package struct MintTerms: Sendable, Equatable {
+package final class MintTerms: Sendable, Equatable {
     /// Sorted by their bytes, each once.
     package let scopes: [String]
     package let ttlSeconds: Int
@@ -28,6 +29,9 @@ package struct MintTerms: Sendable, Equatable {
         tail += "],\"ttl_seconds\":\(ttlSeconds)}".utf8
         self.tail = tail
     }
+
+    /// The tail holds both parts.
+    package static func == (left: MintTerms, right: MintTerms) -> Bool { left.tail == right.tail }
 }
 
 /// The body of January's mint: exactly `end_user_id`, `scopes` (sorted, unique) and `ttl_seconds`.
@@ -35,21 +39,28 @@ package enum MintRequest {
     /// Below the base URL.
     package static let path = "/v1.2/auth/client-tokens"
 
-    private static let head = Array(#"{"end_user_id":"#.utf8)
+    private static let head: StaticString = #"{"end_user_id":"#
 
     package static func body(endUserID: String, terms: MintTerms) -> [UInt8] {
         var body: [UInt8] = []
-        body.reserveCapacity(head.count + endUserID.utf8.count + 8 + terms.tail.count)
-        body += head
-        if endUserID.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
-            // Nearly every ID: nothing to escape, so one copy.
-            body.append(UInt8(ascii: "\""))
-            body.append(contentsOf: endUserID.utf8)
-            body.append(UInt8(ascii: "\""))
-        } else {
-            JSONValue.append(endUserID, to: &body)
+        var endUserID = endUserID
+        let isWritten = endUserID.withUTF8 { id in
+            var escapes: UInt8 = 0
+            for byte in id { escapes |= byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") ? 1 : 0 }
+            guard escapes == 0 else { return false }
+            // Nearly every ID: nothing to escape, so the body is made in one piece.
+            body.append(addingCapacity: head.utf8CodeUnitCount + id.count + 2 + terms.tail.count) { output in
+                output.append(head)
+                output.append(UInt8(ascii: "\""))
+                output.append(id)
+                output.append(UInt8(ascii: "\""))
+                output.append(terms.tail)
+            }
+            return true
         }
-        body += terms.tail
-        return body
+        if isWritten { return body }
+        head.withUTF8Buffer { body.append(contentsOf: $0) }
+        JSONValue.append(endUserID, to: &body)
+        return body + terms.tail
     }
 }

@@ -24,7 +24,7 @@ package struct Policy: Sendable {
     ]
 
     /// What a person gets.
-    package struct Grant: Sendable, Equatable {
+    package final class Grant: Sendable, Equatable {
         /// Each once, in the order of the configuration.
         package let features: [String]
         /// Sorted, each once; never empty.
@@ -33,6 +33,18 @@ package struct Policy: Sendable {
         /// Position in ``Policy/table``, for whoever keeps something beside it. `nil` where it was put together for this request,
         /// because there are too many grants to have all combinations ready.
         package let index: Int?
+
+        fileprivate init(features: [String], scopes: [String], ttlSeconds: Int, index: Int?) {
+            self.features = features
+            self.scopes = scopes
+            self.ttlSeconds = ttlSeconds
+            self.index = index
+        }
+
+        package static func == (left: Grant, right: Grant) -> Bool {
+            left.features == right.features && left.scopes == right.scopes && left.ttlSeconds == right.ttlSeconds
+                && left.index == right.index
+        }
     }
 
     /// `grants[n]`: added when the condition holds.

@@ -11,6 +11,13 @@ package enum Bytes {
     }
 
     @inline(__always)
+    package static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        guard left.count == right.count else { return false }
+        guard let one = left.baseAddress, let other = right.baseAddress else { return true }
+        return memcmp(one, other, left.count) == 0
+    }
+
+    @inline(__always)
     package static func equal(_ left: ArraySlice<UInt8>, _ right: [UInt8]) -> Bool {
         left.withUnsafeBufferPointer { left in right.withUnsafeBufferPointer { right in equal(left, right) } }
     }

@@ -7,8 +7,17 @@ package struct MonotonicInstant: Sendable, Hashable, Comparable {
 
     package static let distantFuture = MonotonicInstant(nanoseconds: .max)
 
+    // All of them by hand: those that the compiler or the protocol adds are called through tables from other targets.
+    @inlinable
+    package static func == (left: Self, right: Self) -> Bool { left.nanoseconds == right.nanoseconds }
     @inlinable
     package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+    @inlinable
+    package static func <= (left: Self, right: Self) -> Bool { left.nanoseconds <= right.nanoseconds }
+    @inlinable
+    package static func > (left: Self, right: Self) -> Bool { left.nanoseconds > right.nanoseconds }
+    @inlinable
+    package static func >= (left: Self, right: Self) -> Bool { left.nanoseconds >= right.nanoseconds }
 
     /// Saturates instead of overflowing, so that no configured duration can trap.
     @inlinable

@@ -18,10 +18,8 @@ package struct EndUserKey: Sendable, Hashable {
         self.low = low
     }
 
-    /// `nil` where the hash cannot be computed (memory): then nobody knows whether there is a fence.
-    package init?(_ endUserID: String, under hash: EndUserHash) {
-        self.init(hash.digest(endUserID))
-    }
+    /// `nil` where the hash cannot be computed: then nobody knows whether there is a fence. The hash of today can always be.
+    package init?(_ endUserID: String, under hash: EndUserHash) { (high, low) = hash.bits(endUserID) }
 
     package var bytes: [UInt8] {
         (0..<16).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> UInt64(56 - ($0 & 7) * 8)) }

@@ -8,12 +8,19 @@ import Synchronization
 /// Bounded by `maxCount` entries. Enter and leave are O(1) plus the entries of that one end user; locks are sharded by end user and held
 /// for a dictionary access.
 package final class MintsInFlight: Sendable {
-    package struct Entry: Sendable, Equatable {
-        package let endUserID: String
+    package final class Entry: Sendable, Equatable {
         /// Rises from entry to entry: of two entries the one with the smaller number came first.
         package let number: UInt64
         package let deadline: MonotonicInstant
         fileprivate let key: Key
+
+        fileprivate init(number: UInt64, deadline: MonotonicInstant, key: Key) {
+            self.number = number
+            self.deadline = deadline
+            self.key = key
+        }
+
+        package var endUserID: String { key.text }
 
         package static func == (left: Entry, right: Entry) -> Bool { left.number == right.number }
     }
@@ -82,7 +89,7 @@ package final class MintsInFlight: Sendable {
             return nil
         }
         let number = lastNumber.add(1, ordering: .relaxed).newValue
-        let entry = Entry(endUserID: endUserID, number: number, deadline: deadline, key: Key(endUserID))
+        let entry = Entry(number: number, deadline: deadline, key: Key(endUserID))
         shard(entry.key).withLock { mints in
             if let others = mints.updateValue(.one(entry), forKey: entry.key) {
                 mints[entry.key] = .several(others.entries + [entry])

@@ -61,10 +61,10 @@ extension SessionCredential {
 
     /// Two fields of one name are two readings of one request: refused, whichever of them is good.
     private static func only(_ name: FieldName, in fields: Fields) throws(SessionRefusal) -> ArraySlice<UInt8>? {
-        switch fields.count(of: name) {
-        case 0: return nil
-        case 1: return fields.first(name)
-        default: throw SessionRefusal.ambiguousCredential
+        switch fields.single(name) {
+        case .none: return nil
+        case .one(let value): return value
+        case .several: throw SessionRefusal.ambiguousCredential
         }
     }
 

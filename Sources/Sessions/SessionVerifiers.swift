@@ -13,6 +13,8 @@ package final class SessionVerifiers: Sendable {
     package let keySets: [KeySetCache]
     /// By the issuer's bytes: two spellings of one text are two issuers.
     private let byIssuer: [NameKey: [Int]]
+    /// Where only one issuer is configured, which is the rule: found without hashing.
+    private let onlyIssuer: (name: String, indices: [Int])?
     private let anyIssuer: Int?
 
     /// - Parameter previous: the verifiers of the configuration before: an unchanged key set goes on, loaded and with its limits.
@@ -22,6 +24,7 @@ package final class SessionVerifiers: Sendable {
         var byIssuer: [NameKey: [Int]] = [:]
         var anyIssuer: Int?
         var verifiers: [JWTSessionVerifier] = []
+        var names: [String] = []
         for (index, verifier) in config.verifiers.enumerated() {
             let remote = verifier.keys.remote.map { remote in
                 if let shared = keySets.first(where: { $0.config == remote }) { return shared }
@@ -33,6 +36,7 @@ package final class SessionVerifiers: Sendable {
             }
             verifiers.append(JWTSessionVerifier(config: verifier, remote: remote))
             if let issuers = verifier.rules.issuers {
+                names += issuers
                 for issuer in issuers { byIssuer[NameKey(issuer), default: []].append(index) }
             } else if anyIssuer == nil {
                 anyIssuer = index
@@ -41,6 +45,7 @@ package final class SessionVerifiers: Sendable {
         self.verifiers = verifiers
         self.keySets = keySets
         self.byIssuer = byIssuer
+        onlyIssuer = byIssuer.count == 1 ? names.first.flatMap { name in byIssuer[NameKey(name)].map { (name, $0) } } : nil
         self.anyIssuer = anyIssuer
     }
 
@@ -79,13 +84,18 @@ package final class SessionVerifiers: Sendable {
 
     /// The verifiers that may accept a token with this unverified issuer. The choice is made once: what they refuse is refused.
     func choose(for claims: JWTClaims) -> [Int] {
-        if let issuer = claims.issuer, let indices = byIssuer[NameKey(issuer)] {
+        if let issuer = claims.issuer, let indices = indices(ofIssuer: issuer) {
             guard indices.count > 1 else { return indices }
             // Each would refuse another audience than its own anyway: no signature has to be verified for that.
             let meant = indices.filter { verifiers[$0].config.mayAccept(audience: claims.audience) }
             return meant.isEmpty ? Array(indices.prefix(1)) : meant
         }
         return anyIssuer.map { [$0] } ?? []
+    }
+
+    private func indices(ofIssuer issuer: String) -> [Int]? {
+        guard let onlyIssuer else { return byIssuer[NameKey(issuer)] }
+        return onlyIssuer.name.hasSameBytes(as: issuer) ? onlyIssuer.indices : nil
     }
 }
 

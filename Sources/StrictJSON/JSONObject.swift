@@ -1,6 +1,6 @@
 /// A name's length and its first seven bytes in one word: tells most names apart, and short ones for certain, without a look at the text.
 package struct JSONName: Sendable, Hashable {
-    private let word: UInt64
+    @usableFromInline let word: UInt64
 
     package init(_ name: String) {
         var word: UInt64 = 0
@@ -15,21 +15,39 @@ package struct JSONName: Sendable, Hashable {
     /// Nothing of the name is missing here: equal keys are equal names.
     @inline(__always)
     var isWhole: Bool { word & 0xFF <= 7 }
+
+    /// The name, where it is whole.
+    var text: String {
+        String(unsafeUninitializedCapacity: 7) { text in
+            let count = Int(word & 0xFF)
+            for index in 0..<count { text[index] = UInt8(truncatingIfNeeded: word >> UInt64(8 * (count - index))) }
+            return count
+        }
+    }
+
+    // By hand, because the one the compiler adds is called through a table from other targets.
+    @inlinable
+    package static func == (left: Self, right: Self) -> Bool { left.word == right.word }
 }
 
 /// One member of an object. Equal when the names have the same bytes and the values are equal.
 package struct JSONMember: Sendable, Equatable {
-    package let name: String
+    /// Empty where the key is whole: most names are asked for by their keys only.
+    private let longName: String
     package let value: JSONValue
     package let key: JSONName
 
+    package var name: String { key.isWhole ? key.text : longName }
+
     package init(name: String, value: JSONValue) {
-        self.init(name: name, key: JSONName(name), value: value)
+        self.init(longName: name, key: JSONName(name), value: value)
     }
 
     /// For the parser, which has made the key of the bytes.
-    init(name: String, key: JSONName, value: JSONValue) {
-        self.name = name
+    ///
+    /// - Parameter longName: not looked at where the key is whole.
+    init(longName: String, key: JSONName, value: JSONValue) {
+        self.longName = key.isWhole ? "" : longName
         self.key = key
         self.value = value
     }
@@ -37,11 +55,11 @@ package struct JSONMember: Sendable, Equatable {
     /// Whether the name has exactly these bytes.
     @inline(__always)
     func isNamed(_ other: String, _ otherKey: JSONName) -> Bool {
-        key == otherKey && (key.isWhole || name.hasSameBytes(as: other))
+        key == otherKey && (key.isWhole || longName.hasSameBytes(as: other))
     }
 
     package static func == (left: JSONMember, right: JSONMember) -> Bool {
-        left.name.hasSameBytes(as: right.name) && left.value == right.value
+        left.isNamed(right.longName, right.key) && left.value == right.value
     }
 }
 

@@ -110,7 +110,9 @@ private struct JSONParser {
             skipWhiteSpace(bytes)
             guard try peek(bytes) == UInt8(ascii: "\"") else { throw JSONParseError(.syntax, at: position) }
             let text = try scanString(bytes)
-            let name = try string(text, bytes)
+            // A short name is all in its key.
+            let isShort = text.isASCII && !text.hasEscapes && text.end - text.start <= 7
+            let name = isShort ? "" : try string(text, bytes)
             let key = key(text, name, bytes)
             guard isNew(name, key, members, &names) else {
                 throw JSONParseError(.duplicateName, at: text.start - 1)
@@ -118,7 +120,7 @@ private struct JSONParser {
             skipWhiteSpace(bytes)
             guard try take(UInt8(ascii: ":"), bytes) else { throw JSONParseError(.syntax, at: position) }
             skipWhiteSpace(bytes)
-            members.append(JSONMember(name: name, key: key, value: try value(bytes)))
+            members.append(JSONMember(longName: name, key: key, value: try value(bytes)))
             skipWhiteSpace(bytes)
         } while try take(UInt8(ascii: ","), bytes)
         guard try take(UInt8(ascii: "}"), bytes) else { throw JSONParseError(.syntax, at: position) }
@@ -151,15 +153,17 @@ private struct JSONParser {
     }
 
     /// Objects of up to 16 members are searched from end to end, larger ones get a set: linear work for any text.
+    @inline(__always)
     private func isNew(_ name: String, _ key: JSONName, _ members: [JSONMember], _ names: inout Set<NameKey>) -> Bool {
         if members.count < 16 {
             for index in members.indices where members[index].isNamed(name, key) { return false }
             return true
         }
         if names.isEmpty { for member in members { names.insert(NameKey(member.name)) } }
-        return names.insert(NameKey(name)).inserted
+        return names.insert(NameKey(key.isWhole ? key.text : name)).inserted
     }
 
+    @inline(__always)
     private func key(_ text: ScannedString, _ name: String, _ bytes: RawSpan) -> JSONName {
         if text.hasEscapes { return JSONName(name) }
         var word: UInt64 = 0
@@ -325,7 +329,13 @@ private struct JSONParser {
 
     // MARK: Bytes
 
+    @inline(__always)
     private mutating func skipWhiteSpace(_ bytes: RawSpan) {
+        // Tokens have none: only where there may be some is it worth a call.
+        if position < bytes.byteCount, bytes[position] <= 0x20 { skipBlanks(bytes) }
+    }
+
+    private mutating func skipBlanks(_ bytes: RawSpan) {
         while position < bytes.byteCount {
             switch bytes[position] {
             case 0x20, 0x09, 0x0A, 0x0D: position += 1
@@ -334,11 +344,13 @@ private struct JSONParser {
         }
     }
 
+    @inline(__always)
     private func peek(_ bytes: RawSpan) throws(JSONParseError) -> UInt8 {
         guard position < bytes.byteCount else { throw JSONParseError(.unexpectedEnd, at: position) }
         return bytes[position]
     }
 
+    @inline(__always)
     private mutating func take(_ byte: UInt8, _ bytes: RawSpan) throws(JSONParseError) -> Bool {
         guard try peek(bytes) == byte else { return false }
         position += 1

@@ -71,18 +71,32 @@ package final class AuditLog: Sendable {
     }
 
     package func write(_ event: AuditEvent, _ fields: @autoclosure () -> [LogField]) {
+        write(event) { line in
+            for field in fields() { line.add(field) }
+        }
+    }
+
+    /// The same for records that every mint writes: their fields go into the line one by one.
+    package func write(_ event: AuditEvent, fields: (inout LogLine) -> Void) {
         switch target {
-        case .log(let log): log.write(event.level, event.message, fields(), type: .audit)
+        case .log(let log): log.write(event.level, event.message, .audit, fields: fields)
         case .output(let output):
-            let line = LogLine(
-                format: .json, time: time.wall(), level: event.level, type: .audit, message: event.message, fields: fields(),
-                leftOut: 0)
+            var line = LogLine(format: .json, time: time.wall(), level: event.level, type: .audit, message: event.message)
+            fields(&line)
+            line.end()
             output.append(line.bytes, type: .audit)
         }
     }
 
     /// The field `end_user` of a record.
     package func endUser(_ endUserID: String) -> LogField { hash.field(endUserID, as: self.endUserID) }
+
+    /// The same, into a record.
+    package func addEndUser(_ endUserID: String, to line: inout LogLine) {
+        guard self.endUserID == .hash else { return line.add(endUser(endUserID)) }
+        let (high, low) = hash.bits(endUserID)
+        line.add("end_user", hex: high, low)
+    }
 
     package var recordsMints: Bool { config.mints }
 

@@ -9,9 +9,9 @@ package struct EndUserHash: Sendable {
     private static let keyBytes = 32
     private static let hashBytes = 16
 
-    private let key: HMACKey
+    private let key: HMACSHA256
 
-    package init(secret: Secret) { key = HMACKey(.sha256, key: secret) }
+    package init(secret: Secret) { key = HMACSHA256(key: secret) }
 
     /// Under the key of the configuration, else under a random one.
     package init(_ config: LogConfig) {
@@ -24,17 +24,18 @@ package struct EndUserHash: Sendable {
         return Self(secret: Secret((0..<keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }))
     }
 
-    /// The first 16 bytes; none where the hash cannot be computed (memory).
-    package func digest(_ endUserID: String) -> ArraySlice<UInt8> {
-        key.authenticate(Array(endUserID.utf8)).prefix(Self.hashBytes)
+    /// The first 16 octets as two numbers: their hexadecimal digits, one after the other, are ``hash(_:)``.
+    package func bits(_ endUserID: String) -> (high: UInt64, low: UInt64) {
+        let code = key.authenticate(endUserID)
+        return (code.first, code.second)
     }
 
     /// Tells whether two processes hash alike, and nothing else.
-    package var fingerprint: String { Hex.encode(key.authenticate(Array("end-user hash".utf8)).prefix(8)) }
+    package var fingerprint: String { Hex.encode(key.authenticate("end-user hash").bytes.prefix(8)) }
 
     /// 32 lower-case hexadecimal digits.
     package func hash(_ endUserID: String) -> String {
-        Hex.encode(key.authenticate(Array(endUserID.utf8)).prefix(Self.hashBytes))
+        Hex.encode(key.authenticate(endUserID).bytes.prefix(Self.hashBytes))
     }
 
     /// What the field `end_user` of a log line or audit record holds.

@@ -69,9 +69,21 @@ package final class Log: Sendable {
             guard case .write(let count) = limiter.decide(message, now: time.monotonic()) else { return }
             leftOut = count
         }
-        let line = LogLine(
+        write(level, message, type, leftOut: leftOut) { line in
+            for field in fields() { line.add(field) }
+        }
+    }
+
+    /// Writes one line whatever the level; `fields` adds its fields one by one.
+    @inline(__always)
+    func write(
+        _ level: LogLevel, _ message: StaticString, _ type: LogType, leftOut: Int = 0, fields: (inout LogLine) -> Void
+    ) {
+        var line = LogLine(
             format: printsText.load(ordering: .relaxed) ? .text : .json, time: time.wall(), level: level, type: type,
-            message: message, fields: fields(), leftOut: leftOut)
+            message: message)
+        fields(&line)
+        line.end(leftOut: leftOut)
         output.append(line.bytes, type: type)
     }
 }

@@ -4,48 +4,149 @@ import Primitives
 ///
 /// Whatever a field holds, the line is one line: controls (C0, DEL, C1), line and paragraph separators and the marks that reorder
 /// bidirectional text are written as `\u…` in both formats, so a value can neither forge a line nor speak to a terminal.
-struct LogLine {
+package struct LogLine {
     /// Longer text is cut at a character and ends in `…`.
     static let maxValueBytes = 4096
+    /// A record of a mint fits, so its memory is asked for once.
+    private static let expectedBytes = 608
 
+    private let format: LogFormat
     private(set) var bytes: [UInt8] = []
+
+    /// For ``LogList``: the value alone.
+    static func json(_ texts: [String]) -> [UInt8] {
+        var line = LogLine()
+        line.json(.strings(texts))
+        return line.bytes
+    }
+
+    private init() { format = .json }
+
+    /// Begins a line. Fields follow, then ``end(leftOut:)``.
+    init(format: LogFormat, time: WallInstant, level: LogLevel, type: LogType, message: StaticString) {
+        self.format = format
+        bytes.reserveCapacity(Self.expectedBytes)
+        switch format {
+        case .json:
+            literal("{\"time\":\"")
+            Timestamp.append(time, to: &bytes)
+            bytes.append(addingCapacity: 64) { output in
+                output.append("\",\"level\":\"")
+                output.append(level.name)
+                output.append("\",\"type\":\"")
+                output.append(type.name)
+                output.append("\",\"message\":\"")
+            }
+            escaped(message)
+            literal("\"")
+        case .text:
+            Timestamp.append(time, to: &bytes)
+            literal(" ")
+            literal(level.name)
+            literal(" ")
+            literal(type.name)
+            literal(" ")
+            escaped(message)
+        }
+    }
 
     init(
         format: LogFormat, time: WallInstant, level: LogLevel, type: LogType, message: StaticString, fields: [LogField],
         leftOut: Int
     ) {
-        bytes.reserveCapacity(256)
-        switch format {
-        case .json: json(time, level, type, message, fields, leftOut)
-        case .text: text(time, level, type, message, fields, leftOut)
-        }
-        bytes.append(ASCII.lineFeed)
+        self.init(format: format, time: time, level: level, type: type, message: message)
+        for field in fields { add(field) }
+        end(leftOut: leftOut)
     }
 
-    private mutating func json(
-        _ time: WallInstant, _ level: LogLevel, _ type: LogType, _ message: StaticString, _ fields: [LogField], _ leftOut: Int
-    ) {
-        literal("{\"time\":\"")
-        Timestamp.append(time, to: &bytes)
-        literal("\",\"level\":\"")
-        bytes.append(contentsOf: level.rawValue.utf8)
-        literal("\",\"type\":\"")
-        bytes.append(contentsOf: type.rawValue.utf8)
-        literal("\",\"message\":\"")
-        escaped(message)
-        literal("\"")
-        for field in fields {
-            literal(",\"")
-            escaped(field.name)
-            literal("\":")
-            json(field.value)
-        }
-        if leftOut > 0 {
-            literal(",\"left_out\":")
-            decimal(leftOut)
-        }
-        literal("}")
+    mutating func end(leftOut: Int = 0) {
+        if leftOut > 0 { add("left_out", leftOut) }
+        literal(format == .json ? "}\n" : "\n")
     }
+
+    // MARK: Fields
+
+    /// The name is a constant; `time`, `level`, `type`, `message` and `left_out` are taken.
+    package mutating func add(_ field: LogField) { add(field.name, field.value) }
+
+    package mutating func add(_ name: StaticString, _ value: LogValue) {
+        begin(name)
+        switch format {
+        case .json: json(value)
+        case .text: text(value)
+        }
+    }
+
+    package mutating func add(_ name: StaticString, _ text: String) {
+        if format == .text || !addPlain(name, text) { add(name, .string(text)) }
+    }
+
+    package mutating func add(_ name: StaticString, _ list: LogList) {
+        guard format == .json else { return add(name, .strings(list.texts)) }
+        begin(name)
+        bytes += list.json
+    }
+
+    package mutating func add(_ name: StaticString, _ number: Int) { add(name, .integer(number)) }
+
+    /// 32 lower-case hexadecimal digits.
+    package mutating func add(_ name: StaticString, hex high: UInt64, _ low: UInt64) {
+        bytes.append(addingCapacity: name.utf8CodeUnitCount + 38) { output in
+            Self.begin(name, format, &output)
+            if format == .json { output.append(UInt8(ascii: "\"")) }
+            output.append(hex: high)
+            output.append(hex: low)
+            if format == .json { output.append(UInt8(ascii: "\"")) }
+        }
+    }
+
+    /// 16 lower-case hexadecimal digits.
+    package mutating func add(_ name: StaticString, hex value: UInt64) {
+        bytes.append(addingCapacity: name.utf8CodeUnitCount + 22) { output in
+            Self.begin(name, format, &output)
+            if format == .json { output.append(UInt8(ascii: "\"")) }
+            output.append(hex: value)
+            if format == .json { output.append(UInt8(ascii: "\"")) }
+        }
+    }
+
+    /// A JSON field whose value needs no escape and no cut, which nearly every one is, in one piece.
+    ///
+    /// - Returns: whether it was one.
+    private mutating func addPlain(_ name: StaticString, _ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { utf8 in
+            guard utf8.count <= Self.maxValueBytes, Self.plainEnd(utf8, from: 0) == utf8.count else { return false }
+            bytes.append(addingCapacity: name.utf8CodeUnitCount + utf8.count + 6) { output in
+                output.append(",\"")
+                output.append(name)
+                output.append("\":\"")
+                output.append(utf8)
+                output.append("\"")
+            }
+            return true
+        }
+    }
+
+    private mutating func begin(_ name: StaticString) {
+        bytes.append(addingCapacity: name.utf8CodeUnitCount + 4) { Self.begin(name, format, &$0) }
+    }
+
+    /// Four octets and the name, at most.
+    private static func begin(_ name: StaticString, _ format: LogFormat, _ output: inout OutputSpan<UInt8>) {
+        switch format {
+        case .json:
+            output.append(",\"")
+            output.append(name)
+            output.append("\":")
+        case .text:
+            output.append(" ")
+            output.append(name)
+            output.append("=")
+        }
+    }
+
+    // MARK: Values
 
     private mutating func json(_ value: LogValue) {
         switch value {
@@ -64,34 +165,16 @@ struct LogLine {
         }
     }
 
-    /// `time level type message name=value …`: a value is quoted, as in JSON, unless it is plain (letters, digits, common marks).
-    private mutating func text(
-        _ time: WallInstant, _ level: LogLevel, _ type: LogType, _ message: StaticString, _ fields: [LogField], _ leftOut: Int
-    ) {
-        Timestamp.append(time, to: &bytes)
-        literal(" ")
-        bytes.append(contentsOf: level.rawValue.utf8)
-        literal(" ")
-        bytes.append(contentsOf: type.rawValue.utf8)
-        literal(" ")
-        escaped(message)
-        for field in fields {
-            literal(" ")
-            escaped(field.name)
-            literal("=")
-            switch field.value {
-            case .string(let text) where Self.isPlain(text): bytes.append(contentsOf: text.utf8)
-            case .strings(let texts) where !texts.isEmpty && texts.allSatisfy(Self.isPlain):
-                for (index, text) in texts.enumerated() {
-                    if index > 0 { literal(",") }
-                    bytes.append(contentsOf: text.utf8)
-                }
-            default: json(field.value)
+    /// A value is quoted, as in JSON, unless it is plain (letters, digits, common marks).
+    private mutating func text(_ value: LogValue) {
+        switch value {
+        case .string(let text) where Self.isPlain(text): bytes.append(contentsOf: text.utf8)
+        case .strings(let texts) where !texts.isEmpty && texts.allSatisfy(Self.isPlain):
+            for (index, text) in texts.enumerated() {
+                if index > 0 { literal(",") }
+                bytes.append(contentsOf: text.utf8)
             }
-        }
-        if leftOut > 0 {
-            literal(" left_out=")
-            decimal(leftOut)
+        default: json(value)
         }
     }
 
@@ -114,29 +197,18 @@ struct LogLine {
 
     private mutating func decimal(_ number: Int) {
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
-        decimal(number.magnitude)
-    }
-
-    private mutating func decimal(_ number: UInt, minimumDigits: Int = 1) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { text in
-            var start = 20
-            var rest = number
-            while rest > 0 || start > 20 - minimumDigits {
-                start -= 1
-                text.initializeElement(at: start, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
-                rest /= 10
-            }
-            bytes.append(contentsOf: text[start...])
-        }
+        bytes.append(addingCapacity: 20) { $0.append(decimal: number.magnitude) }
     }
 
     private mutating func thousandths(_ number: Int) {
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
         let (whole, rest) = number.magnitude.quotientAndRemainder(dividingBy: 1000)
-        decimal(whole)
+        bytes.append(addingCapacity: 20) { $0.append(decimal: whole) }
         guard rest > 0 else { return }
         bytes.append(UInt8(ascii: "."))
-        decimal(rest, minimumDigits: 3)
+        if rest < 100 { bytes.append(UInt8(ascii: "0")) }
+        if rest < 10 { bytes.append(UInt8(ascii: "0")) }
+        bytes.append(addingCapacity: 20) { $0.append(decimal: rest) }
         while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
     }
 
@@ -152,8 +224,9 @@ struct LogLine {
     }
 
     private mutating func quoted(_ text: String) {
-        literal("\"")
         var text = text
+        if text.withUTF8({ quotedPlain($0) }) { return }
+        literal("\"")
         text.withUTF8 { utf8 in
             guard utf8.count > Self.maxValueBytes else { return escape(utf8) }
             var end = Self.maxValueBytes
@@ -164,27 +237,55 @@ struct LogLine {
         literal("\"")
     }
 
+    private mutating func quotedPlain(_ utf8: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard utf8.count <= Self.maxValueBytes, Self.plainEnd(utf8, from: 0) == utf8.count else { return false }
+        bytes.append(addingCapacity: utf8.count + 2) { output in
+            output.append(UInt8(ascii: "\""))
+            output.append(utf8)
+            output.append(UInt8(ascii: "\""))
+        }
+        return true
+    }
+
     /// JSON string escapes (RFC 8259 section 7) of valid UTF-8. Runs that need none are copied whole.
     private mutating func escape(_ utf8: UnsafeBufferPointer<UInt8>) {
         var start = 0
-        var index = 0
+        var index = Self.plainEnd(utf8, from: 0)
+        while index < utf8.count {
+            let (unit, length) = Self.hidden(utf8, at: index)
+            if let unit {
+                bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                escape(unit: unit)
+                start = index + length
+            }
+            index = Self.plainEnd(utf8, from: index + length)
+        }
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<utf8.count]))
+    }
+
+    /// The end of what is printable ASCII without quotation mark and backslash. Eight octets at a time: nearly all text is nothing else.
+    private static func plainEnd(_ utf8: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var index = start
+        let raw = UnsafeRawBufferPointer(utf8)
+        while index + 8 <= raw.count {
+            let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let quote = word ^ (ones &* 0x22)
+            let backslash = word ^ (ones &* 0x5C)
+            let delete = word ^ (ones &* 0x7F)
+            // The high bit of an octet is set where it is one of those; a borrow sets one too many only where there is one.
+            let found =
+                ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | ((delete &- ones) & ~delete)
+                | ((word &- ones &* 0x20) & ~word) | word
+            if found & (ones &* 0x80) != 0 { break }
+            index += 8
+        }
         while index < utf8.count {
             let byte = utf8[index]
-            if byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") {
-                index += 1
-                continue
-            }
-            let (unit, length) = Self.hidden(utf8, at: index)
-            guard let unit else {
-                index += length
-                continue
-            }
-            bytes.append(contentsOf: utf8[start..<index])
-            escape(unit: unit)
-            index += length
-            start = index
+            guard byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") else { break }
+            index += 1
         }
-        bytes.append(contentsOf: utf8[start..<utf8.count])
+        return index
     }
 
     /// The code unit to escape at `index`, or nil where the character is harmless; and how many octets it takes at least.

@@ -14,9 +14,28 @@ package enum LogLevel: String, Sendable, CaseIterable, Comparable {
     }
 
     package static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
+
+    var name: StaticString {
+        switch self {
+        case .debug: "debug"
+        case .info: "info"
+        case .warning: "warning"
+        case .error: "error"
+        }
+    }
 }
 
-package enum LogType: String, Sendable, CaseIterable { case log, request, audit }
+package enum LogType: String, Sendable, CaseIterable {
+    case log, request, audit
+
+    var name: StaticString {
+        switch self {
+        case .log: "log"
+        case .request: "request"
+        case .audit: "audit"
+        }
+    }
+}
 
 package enum LogFormat: String, Sendable, CaseIterable { case json, text }
 
@@ -38,6 +57,18 @@ package enum LogValue: Sendable, Equatable, ExpressibleByStringLiteral, Expressi
     /// A duration in milliseconds with at most three decimals, for fields named `…_ms`.
     package static func milliseconds(_ duration: Duration) -> Self {
         .thousandths(Int(duration.wholeNanoseconds / 1000))
+    }
+}
+
+/// Texts whose JSON is made once, for fields that say the same in many lines.
+package final class LogList: Sendable {
+    let texts: [String]
+    /// As it stands in a JSON line.
+    let json: [UInt8]
+
+    package init(_ texts: [String]) {
+        self.texts = texts
+        json = LogLine.json(texts)
     }
 }
 

@@ -3,14 +3,14 @@ import Telemetry
 
 /// A mint as its audit record shows it.
 struct AuditedMint {
-    let terms: MintTerms
+    let terms: GrantedTerms
     /// Of the token that January gave; `nil`: it gave none.
-    let tokenFingerprint: String?
+    let tokenFingerprint: UInt64?
     /// Something was sent and no answer came: a token may exist that nobody holds.
     let isLost: Bool
 
     /// `nil` where January was not asked.
-    init?(_ terms: MintTerms, _ outcome: MintOutcome) {
+    init?(_ terms: GrantedTerms, _ outcome: MintOutcome) {
         guard let attempt = outcome.second ?? outcome.first else { return nil }
         self.terms = terms
         isLost = attempt.status == nil && attempt.error?.wasSent ?? false
@@ -25,28 +25,25 @@ extension AuditLog {
     /// The record of a request, if it is one that gets one: January was asked for a token, or a fence or an unfinished revocation stood before it.
     func record(_ outcome: RequestOutcome) {
         if let mint = outcome.mint {
-            write(.mint, fields(outcome, mint))
+            write(.mint) { add(outcome, mint, to: &$0) }
         } else if outcome.code == .accessRevoked || outcome.code == .revocationInProgress {
-            write(.mintRefused, fields(outcome, nil))
+            write(.mintRefused) { add(outcome, nil, to: &$0) }
         }
     }
 
-    private func fields(_ outcome: RequestOutcome, _ mint: AuditedMint?) -> [LogField] {
-        var fields: [LogField] = []
-        fields.reserveCapacity(10)
-        fields.append(LogField("request_id", outcome.requestID.text))
-        if let id = outcome.endUserID { fields.append(endUser(id)) }
-        fields.append(LogField("outcome", Self.outcome(outcome, mint)))
-        fields.append(LogField("code", outcome.code?.rawValue ?? "ok"))
+    private func add(_ outcome: RequestOutcome, _ mint: AuditedMint?, to line: inout LogLine) {
+        line.add("request_id", hex: outcome.requestID.high, outcome.requestID.low)
+        if let id = outcome.endUserID { addEndUser(id, to: &line) }
+        line.add("outcome", Self.outcome(outcome, mint))
+        line.add("code", outcome.code?.rawValue ?? "ok")
         if let mint {
-            if let fingerprint = mint.tokenFingerprint { fields.append(LogField("token_sha256", fingerprint)) }
-            fields.append(LogField("scopes", .strings(mint.terms.scopes)))
-            fields.append(LogField("ttl_seconds", mint.terms.ttlSeconds))
+            if let fingerprint = mint.tokenFingerprint { line.add("token_sha256", hex: fingerprint) }
+            line.add("scopes", mint.terms.scopes)
+            line.add("ttl_seconds", mint.terms.mint.ttlSeconds)
         }
-        if let verifier = outcome.verifier { fields.append(LogField("verifier", verifier)) }
-        if let id = outcome.januaryRequestID { fields.append(LogField("january_request_id", id)) }
-        if let id = outcome.clientRequestID { fields.append(LogField("client_request_id", id)) }
-        return fields
+        if let verifier = outcome.verifier { line.add("verifier", verifier) }
+        if let id = outcome.januaryRequestID { line.add("january_request_id", id) }
+        if let id = outcome.clientRequestID { line.add("client_request_id", id) }
     }
 
     /// `withheld`: January gave a token, and it was not passed on.

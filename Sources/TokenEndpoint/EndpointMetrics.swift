@@ -64,12 +64,14 @@ final class EndpointMetrics: Sendable {
     }
 
     func count(_ outcome: MintOutcome, loop: LoopEndpoint) {
-        for attempt in [outcome.first, outcome.second] {
-            guard let attempt else { continue }
-            januaryRequests.add(JanuaryLabels(status: attempt.status, code: attempt.code))
-            januaryDuration.observe(attempt.duration)
-        }
+        if let first = outcome.first { count(first) }
+        if let second = outcome.second { count(second) }
         if let slot = outcome.switchedTo { loop.shared.keySwitched(to: slot) }
+    }
+
+    private func count(_ attempt: JanuaryAttempt) {
+        januaryRequests.add(JanuaryLabels(status: attempt.status, code: attempt.code))
+        januaryDuration.observe(attempt.duration)
     }
 
     func count(_ outcome: RevocationOutcome) {

@@ -68,13 +68,18 @@ final class LoopEndpoint: RequestHandler {
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
         // `admit` has let through nothing else: POST and DELETE on a token path, and the health route.
-        if exchange.head.method == .get || exchange.head.method == .head {
+        switch exchange.head.method {
+        case .get, .head:
             let isDraining = shared.lifecycle.isDraining
             let status = isDraining ? 503 : 200
             exchange.respond(responder.json(status: status, isDraining ? Self.draining : Self.healthy, id: id))
-            return record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
+            record(exchange, .health, status: status, isDraining ? Problem(.draining) : nil, id)
+        case .delete: serve(exchange, MintHandler.signOutSteps, id)
+        case .post, .put, .connect, .options, .trace, .patch, .other: serve(exchange, MintHandler.mintSteps, id)
         }
-        let steps = exchange.head.method == .delete ? MintHandler.signOutSteps : MintHandler.mintSteps
+    }
+
+    private func serve(_ exchange: ServerExchange, _ steps: [MintHandler.Step], _ id: RequestID) {
         MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
     }
 

@@ -19,7 +19,8 @@ final class MintHandler {
         case next
         /// `advance()` is called again when the answer is there; the step runs again and finds it.
         case wait
-        case refused(Problem)
+        /// Indirect: every step hands its progress on, and few refuse.
+        indirect case refused(Problem)
         case finished
     }
 
@@ -70,7 +71,7 @@ final class MintHandler {
     private var verdict: SessionVerdict?
     private(set) var session: VerifiedSession?
     private(set) var endUserID: EndUserID?
-    private var terms: MintTerms?
+    private var terms: GrantedTerms?
     private var ticket: MintGate.Ticket?
     /// What was found right before the mint was to be sent.
     private var objection: FenceDecision?
@@ -82,6 +83,8 @@ final class MintHandler {
     var cameTooLate = false
     var place = Place.outside
     private var answer: MintOutcome?
+    /// Inside the call that asks January.
+    private var isAsking = false
     // Of a sign-out.
     var blockAnswer: Result<EndUserStatus, RevocationError>?
     var signOutAnswer: Result<RevocationStatus, RevocationError>?
@@ -189,10 +192,14 @@ final class MintHandler {
     /// Every sample client sends the ID it believes in. It is never read for meaning; one that differs is a mistake somebody makes.
     private func countMismatch(_ endUserID: EndUserID) {
         guard generation.shared.config.endUsers.transform == .none else { return }
-        for name in [FieldName.januaryEndUserID, .xEndUserID] {
-            guard let sent = exchange.head.fields.first(name) else { continue }
-            if !sent.elementsEqual(endUserID.text.utf8) { return loop.shared.metrics.userHeaderMismatch.add() }
+        let fields = exchange.head.fields
+        if differs(fields.first(.januaryEndUserID), endUserID) || differs(fields.first(.xEndUserID), endUserID) {
+            loop.shared.metrics.userHeaderMismatch.add()
         }
+    }
+
+    private func differs(_ sent: ArraySlice<UInt8>?, _ endUserID: EndUserID) -> Bool {
+        sent.map { !$0.elementsEqual(endUserID.text.utf8) } ?? false
     }
 
     private func decideTerms() -> Progress {
@@ -316,17 +323,17 @@ final class MintHandler {
         }
         if answer == nil {
             guard let endUserID, let terms else { return .refused(Problem(.internalError)) }
-            var isAnsweredAtOnce = true
+            isAsking = true
             generation.january.mint(
-                generation.shared.january, endUserID: endUserID.text, terms: terms, deadline: deadline,
+                generation.shared.january, endUserID: endUserID.text, terms: terms.mint, deadline: deadline,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
                 beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
                 self.answer = outcome
                 if !self.mustLookAgain { self.leaveLoad(outcome) }
-                if !isAnsweredAtOnce { self.resume() }
+                if !self.isAsking { self.resume() }
             }
-            isAnsweredAtOnce = false
+            isAsking = false
         }
         guard let answer else { return .wait }
         if mustLookAgain {

@@ -42,11 +42,25 @@ struct Responder {
     }
 
     /// January's 201 as it came, with its own `Content-Type`.
-    func minted(_ body: [UInt8], contentType: [UInt8], januaryRequestID: String?, id: RequestID) -> ServerResponse {
-        var fields = Self.begin(id, Self.contentType)
-        fields += contentType
-        fields += Self.lineEnd
-        Self.append(januaryRequestID: januaryRequestID, to: &fields)
+    func minted(_ body: [UInt8], contentType: ArraySlice<UInt8>, januaryRequestID: String?, id: RequestID) -> ServerResponse {
+        // Already checked to be printable where they were read.
+        let januaryID = januaryRequestID ?? ""
+        let room =
+            Self.common.count + 32 + Self.contentType.count + contentType.count + Self.januaryRequestID.count
+            + januaryID.utf8.count + 4
+        var fields: [UInt8] = []
+        fields.append(addingCapacity: room) { fields in
+            fields.append(Self.common)
+            fields.append(hex: id.high)
+            fields.append(hex: id.low)
+            fields.append(Self.contentType)
+            fields.append(contentType)
+            fields.append("\r\n")
+            guard !januaryID.isEmpty else { return }
+            fields.append(Self.januaryRequestID)
+            fields.append(januaryID)
+            fields.append("\r\n")
+        }
         return ServerResponse(status: 201, fields: fields, content: body)
     }
 
@@ -105,7 +119,7 @@ struct Responder {
         guard let januaryRequestID else { return }
         // Already checked to be printable where it was read.
         fields += Self.januaryRequestID
-        fields += Array(januaryRequestID.utf8)
+        fields.append(contentsOf: januaryRequestID.utf8)
         fields += lineEnd
     }
 
@@ -141,16 +155,9 @@ struct RequestID: Sendable, Equatable {
     }
 
     func append(to output: inout [UInt8]) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { digits in
-            for index in 0..<16 {
-                let shift = UInt64(4 * (15 - index))
-                digits[index] = Self.digit(high >> shift & 15)
-                digits[16 + index] = Self.digit(low >> shift & 15)
-            }
-            output.append(contentsOf: digits)
+        output.append(addingCapacity: 32) { output in
+            output.append(hex: high)
+            output.append(hex: low)
         }
     }
-
-    @inline(__always)
-    private static func digit(_ value: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: value < 10 ? 0x30 + value : 0x57 + value) }
 }

@@ -1,7 +1,7 @@
 import HTTPMessage
 
 /// The public routes as data.
-struct Routes: Sendable {
+final class Routes: Sendable {
     static let healthPath = "/healthz"
     /// For `Allow`.
     let tokenMethods: StaticString
@@ -34,7 +34,7 @@ struct Routes: Sendable {
     }
 
     func decide(_ head: RequestHead, _ route: RequestOutcome.Route) -> Decision {
-        if head.method == .options && head.target.form == .asterisk {
+        if case .options = head.method, head.target.form == .asterisk {
             return .options(allow: hasSignOut ? "GET, HEAD, POST, DELETE, OPTIONS" : "GET, HEAD, POST, OPTIONS")
         }
         switch (route, head.method) {

@@ -76,6 +76,28 @@ import Testing
         #expect(!dumped.contains("sk-"))
     }
 
+    /// Where two lines of one name would be two readings, whoever asks must see that there are two.
+    @Test func whatTheLinesOfOneNameComeTo() throws {
+        var block = FieldBlock()
+        for (name, value) in [("x-a", "1"), ("x-b", "2"), ("x-aa", "3"), ("x-a", "4"), ("authorization", "5")] {
+            try block.append(try #require(FieldName(parsing: name)), value)
+        }
+        let fields = Fields(block)
+        func value(_ name: FieldName) -> String {
+            switch fields.single(name) {
+            case .none: "none"
+            case .one(let value): String(decoding: value, as: UTF8.self)
+            case .several: "several"
+            }
+        }
+        #expect(value(FieldName("x-a")) == "several" && fields.count(of: FieldName("x-a")) == 2)
+        #expect(fields.first(FieldName("x-a")).map(Array.init) == [UInt8(ascii: "1")])
+        #expect(fields.values(FieldName("x-a")).map(Array.init) == [[UInt8(ascii: "1")], [UInt8(ascii: "4")]])
+        #expect(value(FieldName("x-b")) == "2" && value(FieldName("x-aa")) == "3" && value(.authorization) == "5")
+        #expect(value(FieldName("y-a")) == "none" && value(FieldName("x")) == "none")
+        #expect(fields.contains(.authorization) && !fields.contains(.accept) && fields.count(of: .accept) == 0)
+    }
+
     @Test func aBlockReadsAsFields() throws {
         var block = FieldBlock()
         block.append(.accept, literal: "application/json")

@@ -44,4 +44,31 @@ import Testing
         let half = bytes.count / 2
         #expect(Hex.encode(hmac.authenticate(Array(bytes[..<half]), Array(bytes[half...]))) == code)
     }
+
+    /// The numbers are the first octets of the same digest, also of messages around the length of a block and of its padding.
+    @Test func digestsAsValuesAreTheSameOctets() {
+        for count in [0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 1000] {
+            let message = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            let digest = SHA2.sha256(of: message.span.bytes)
+            #expect(digest.bytes == SHA2.sha256.hash(message))
+            let first = digest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+            let second = digest.bytes[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
+            #expect(digest.first == first && digest.second == second)
+        }
+    }
+
+    /// Keys shorter than a block, of its length and longer, against the definition (RFC 2104 section 2).
+    @Test(arguments: [0, 1, 32, 63, 64, 65, 200])
+    func codesAreThoseOfTheDefinition(keyBytes: Int) {
+        let key = (0..<keyBytes).map { UInt8(truncatingIfNeeded: $0 &+ 1) }
+        let message = Array("message".utf8)
+        var block = keyBytes > 64 ? SHA2.sha256.hash(key) : key
+        block += [UInt8](repeating: 0, count: 64 - block.count)
+        let inner = SHA2.sha256.hash(block.map { $0 ^ 0x36 } + message)
+        let expected = SHA2.sha256.hash(block.map { $0 ^ 0x5C } + inner)
+        let made = HMACSHA256(key: Secret(key))
+        #expect(made.authenticate(message).bytes == expected)
+        #expect(made.authenticate("message").bytes == expected)
+        #expect(HMACKey(.sha256, key: Secret(key)).authenticate(message) == expected)
+    }
 }

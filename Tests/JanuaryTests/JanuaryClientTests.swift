@@ -78,7 +78,7 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         let outcome = try #require(outcomes.first)
         let delivery = try outcome.result.get()
         #expect(delivery.answer.body == Array(good.utf8))
-        #expect(delivery.contentType == Array("application/json; charset=utf-8".utf8))
+        #expect(Array(delivery.contentType) == Array("application/json; charset=utf-8".utf8))
         #expect(outcome.requestID == "req_1.a-B")
         #expect(
             outcome.first
@@ -97,7 +97,7 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         mint()
         try exchange.answer(201, good, fields)
         #expect(outcomes.first?.requestID?.utf8.count == length)
-        #expect(try outcomes.first?.result.get().contentType == Array("application/json".utf8))
+        #expect(try outcomes.first?.result.get().contentType.elementsEqual("application/json".utf8) == true)
     }
 
     @Test func after401TheOtherKeyIsTriedOnceAndBecomesCurrent() throws {

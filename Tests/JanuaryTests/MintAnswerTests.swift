@@ -23,7 +23,7 @@ private func check(_ text: String, _ id: String = "u1", _ terms: MintTerms = ter
         #expect(answer.body == Array(good.utf8))
         #expect(answer.expiresIn == 1800)
         // printf 'ct-abc' | sha256sum
-        #expect(answer.tokenFingerprint == "35a81067b33bfdc2")
+        #expect(answer.tokenFingerprint == 0x35a8_1067_b33b_fdc2)
         #expect("\(answer)" == "<redacted>")
         #expect(String(reflecting: answer) == "<redacted>")
     }

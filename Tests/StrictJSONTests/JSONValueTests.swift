@@ -30,6 +30,30 @@ import Testing
         #expect("short".hasSameBytes(as: "Short") == false)
     }
 
+    /// Names of up to seven bytes are kept in another way than longer ones.
+    @Test(arguments: ["", "a", "\u{0}", "seven77", "eight888", "é23456", "é234567", "\"\\", "sevén77", "a\u{0}", "\u{1F600}"])
+    func namesOfAnyLengthComeBack(name: String) throws {
+        let made = JSONObject([JSONMember(name: name, value: 1)])
+        let text = JSONValue.object(made).encoded()
+        guard case .object(let parsed) = try JSONValue.parse(text) else { return #expect(Bool(false)) }
+        #expect(parsed == made && parsed.members.map(\.name) == [name] && made.members.map(\.name) == [name])
+        #expect(parsed[name] == 1 && parsed[name + "x"] == nil && parsed["x" + name] == nil)
+        let twice = Array(#"{"#.utf8) + JSONValue.string(name).encoded() + Array(":1,".utf8) + text.dropFirst()
+        #expect(throws: JSONParseError(.duplicateName, at: text.count)) { try JSONValue.parse(twice) }
+    }
+
+    /// Beyond 16 members names are looked for in a set.
+    @Test func repeatedNamesAreSeenInLargeObjectsToo() throws {
+        for repeated in ["n3", "a long name 3", "n20", "a long name 20"] {
+            var members = (0..<24).flatMap { ["\"n\($0)\":0", "\"a long name \($0)\":0"] }
+            #expect(try JSONValue.parse("{" + members.joined(separator: ",") + "}").object?.count == 48)
+            members.append("\"\(repeated)\":1")
+            let text = "{" + members.joined(separator: ",") + "}"
+            let error = #expect(throws: JSONParseError.self) { try JSONValue.parse(text) }
+            #expect(error?.reason == .duplicateName)
+        }
+    }
+
     @Test func settingAMemberReplacesAppendsOrRemoves() {
         var object: JSONObject = ["a": 1, "b": 2, "a": 3]
         #expect(object.members.map(\.name) == ["a", "b"])

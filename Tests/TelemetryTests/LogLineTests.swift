@@ -120,4 +120,23 @@ import Testing
     func timesAreRFC3339InUTC(nanoseconds: Int64, expected: String) {
         #expect(Timestamp.text(WallInstant(nanosecondsSinceEpoch: nanoseconds)) == expected)
     }
+
+    @Test(arguments: [
+        (
+            LogFormat.json,
+            #","end_user":"00000000000000010123456789abcdef","token":"00000000000000ff","n":"a b","code":"ok","l":["a","\"b"]}"#
+        ),
+        (.text, #" end_user=00000000000000010123456789abcdef token=00000000000000ff n="a b" code=ok l=["a","\"b"]"#),
+    ])
+    func fieldsThatAreAddedOneByOneLookLikeAll(format: LogFormat, expected: String) {
+        var line = LogLine(
+            format: format, time: WallInstant(nanosecondsSinceEpoch: 0), level: .info, type: .audit, message: "mint")
+        line.add("end_user", hex: 1, 0x0123_4567_89AB_CDEF)
+        line.add("token", hex: 0xFF)
+        line.add("n", "a b")
+        line.add("code", "ok")
+        line.add("l", LogList(["a", "\"b"]))
+        line.end()
+        #expect(String(decoding: line.bytes, as: UTF8.self).hasSuffix(expected + "\n"))
+    }
 }
