@@ -23,6 +23,15 @@ package struct LoadMachine: Sendable {
         case refuse
     }
 
+    package enum End: Sendable {
+        /// Whatever the answer.
+        case answered
+        /// The budget was over: January takes so long or longer.
+        case givenUp
+        /// The connection broke, which says nothing about how long January takes.
+        case broken
+    }
+
     /// Before anything was measured January is taken to need so much of the budget: then one mint may wait for each connection.
     static let unmeasuredShare: Int64 = 3
     static let unmeasuredOf: Int64 = 8
@@ -96,13 +105,14 @@ package struct LoadMachine: Sendable {
         waiting -= 1
     }
 
-    /// Asked right before ``send(now:)``. False: January takes longer than is left, as was just seen; it would be minted for nobody.
+    /// Asked right before ``send(now:)`` for who had to wait. False: January takes longer than is left, as was just seen; it would be minted for
+    /// nobody.
     package func isWorthSending(left: Duration, now: MonotonicInstant) -> Bool {
         guard measurements >= Self.enoughMeasurements, !isStale, lastEnd + Self.staleAfter > now.nanoseconds else { return true }
         return mean + deviation <= left.wholeNanoseconds
     }
 
-    /// The first byte goes out. ``end(sentAt:now:isAnswer:)`` must follow.
+    /// The first byte goes out. ``end(sentAt:now:_:)`` must follow.
     package mutating func send(now: MonotonicInstant) {
         guard waiting > 0 else { return }
         waiting -= 1
@@ -113,17 +123,18 @@ package struct LoadMachine: Sendable {
         serving += 1
     }
 
-    /// Answered, whatever the answer, or given up.
-    ///
-    /// - Parameter isMeasurement: false where the end says nothing about how long January takes: the connection broke.
-    package mutating func end(sentAt: MonotonicInstant, now: MonotonicInstant, isMeasurement: Bool = true) {
+    package mutating func end(sentAt: MonotonicInstant, now: MonotonicInstant, _ end: End = .answered) {
         guard serving > 0 else { return }
         serving -= 1
         quietSince = max(quietSince, now.nanoseconds)
         lastEnd = max(lastEnd, now.nanoseconds)
-        guard isMeasurement else { return }
         // Loops read their clocks one after the other.
         let took = min(max(0, now.nanoseconds - sentAt.nanoseconds), Self.longest)
+        switch end {
+        case .answered: break
+        case .givenUp: if took <= mean { return }
+        case .broken: return
+        }
         if measurements == 0 || isStale {
             mean = took
             deviation = 0

@@ -31,16 +31,18 @@ package final class MintLoad: Sendable {
     package func leave() { machine.withLock { $0.leave() } }
 
     /// False: it is not sent after all, and ``leave()`` must follow.
-    package func send(deadline: MonotonicInstant, now: MonotonicInstant) -> Bool {
+    ///
+    /// - Parameter hasWaited: it was told to wait when it entered.
+    package func send(hasWaited: Bool, deadline: MonotonicInstant, now: MonotonicInstant) -> Bool {
         machine.withLock { machine in
-            guard machine.isWorthSending(left: deadline - now, now: now) else { return false }
+            guard !hasWaited || machine.isWorthSending(left: deadline - now, now: now) else { return false }
             machine.send(now: now)
             return true
         }
     }
 
-    package func end(sentAt: MonotonicInstant, now: MonotonicInstant, isMeasurement: Bool) {
-        machine.withLock { $0.end(sentAt: sentAt, now: now, isMeasurement: isMeasurement) }
+    package func end(sentAt: MonotonicInstant, now: MonotonicInstant, _ end: LoadMachine.End) {
+        machine.withLock { $0.end(sentAt: sentAt, now: now, end) }
     }
 
     /// Whole seconds for `Retry-After`.

@@ -6,7 +6,7 @@ extension MintHandler {
     /// Where a mint is, as ``MintLoad`` counts it.
     enum Place {
         case outside
-        case waiting
+        case waiting(isInLine: Bool)
         case sent(at: MonotonicInstant)
     }
 
@@ -18,8 +18,11 @@ extension MintHandler {
     }
 
     func enterLoad() -> Bool {
-        guard loop.shared.load.enter(deadline: deadline, now: loop.loop.now) != .refuse else { return false }
-        place = .waiting
+        switch loop.shared.load.enter(deadline: deadline, now: loop.loop.now) {
+        case .refuse: return false
+        case .send: place = .waiting(isInLine: false)
+        case .wait: place = .waiting(isInLine: true)
+        }
         return true
     }
 
@@ -29,9 +32,9 @@ extension MintHandler {
         case .outside: return false
         // With the other key: the same mint goes on.
         case .sent: return true
-        case .waiting:
+        case .waiting(let isInLine):
             let now = loop.loop.now
-            guard loop.shared.load.send(deadline: deadline, now: now) else {
+            guard loop.shared.load.send(hasWaited: isInLine, deadline: deadline, now: now) else {
                 cameTooLate = true
                 return false
             }
@@ -46,7 +49,7 @@ extension MintHandler {
         case .outside: break
         case .waiting: loop.shared.load.leave()
         case .sent(let sentAt):
-            loop.shared.load.end(sentAt: sentAt, now: loop.loop.now, isMeasurement: answer?.tookItsTime ?? false)
+            loop.shared.load.end(sentAt: sentAt, now: loop.loop.now, answer?.end ?? .broken)
         }
         place = .outside
     }
@@ -60,11 +63,12 @@ extension MintHandler {
 }
 
 extension MintOutcome {
-    /// Its end says how long January takes: there was an answer, or none until the budget was over.
-    fileprivate var tookItsTime: Bool {
+    /// What its end says about how long January takes.
+    fileprivate var end: LoadMachine.End {
         switch (second ?? first)?.error {
-        case nil, .timedOut(sent: true): true
-        case .timedOut(sent: false), .notSent, .broken: false
+        case nil: .answered
+        case .timedOut(sent: true): .givenUp
+        case .timedOut(sent: false), .notSent, .broken: .broken
         }
     }
 }

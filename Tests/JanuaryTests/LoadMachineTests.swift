@@ -103,10 +103,16 @@ import Testing
         #expect(machine.waiting == 0 && machine.serving == 0 && machine.serviceTime == nil)
     }
 
-    @Test func anAnswerThatIsNoMeasurementLeavesWhatIsKnown() {
-        var machine = Self.machine(serving: 2, measured: .seconds(1))
-        machine.end(sentAt: Self.at(0), now: Self.at(10), isMeasurement: false)
+    @Test func anEndThatIsNoMeasurementLeavesWhatIsKnown() {
+        var machine = Self.machine(serving: 4, measured: .seconds(1))
+        machine.end(sentAt: Self.at(0), now: Self.at(10), .broken)
         #expect(machine.serviceTime == .seconds(1))
+        // Given up after less than January takes says nothing, after more it says that it takes more.
+        machine.end(sentAt: Self.at(0), now: Self.at(1_000), .givenUp)
+        #expect(machine.serviceTime == .seconds(1))
+        machine.end(sentAt: Self.at(-3_000), now: Self.at(2_000), .givenUp)
+        #expect(machine.serviceTime == .seconds(2))
+        machine = Self.machine(serving: 1, measured: .seconds(1))
         machine.end(sentAt: Self.at(0), now: Self.at(200))
         #expect(machine.serviceTime == .milliseconds(800))
     }
