@@ -5,7 +5,7 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench attack soak fuzz prove schema long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack soak fuzz prove schema image-root long clean
 # Of each target, of the soak.
 FUZZ_SECONDS ?= 1200
 SOAK_MINUTES ?= 60
@@ -21,8 +21,9 @@ help:
 	@echo 'make attack    slow, silent, greedy and vanishing clients beside honest ones: who is cut when, latency, memory'
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
-	@echo 'make prove     10,000 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
+	@echo 'make prove     11,500 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
 	@echo 'make schema    config/schema.json anew'
+	@echo 'make image-root  the image without a container engine: its runtime stage in a folder, run read-only (root, Debian)'
 	@echo 'make long      corpora, sanitizers, attacks, the soak, the proof, 20 minutes a fuzz target, the benchmark with more rounds'
 
 deps:
@@ -73,6 +74,9 @@ prove: release
 
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
+
+image-root: release
+	scripts/image-root
 
 long: corpora sanitize attack soak fuzz prove
 	bench/run --rounds 9

@@ -28,7 +28,7 @@ extension MintHandler {
         case nil:
             control.endUser(endUserID.text, completion: onLoop { $0.blockAnswer = $1 })
             return .wait
-        case .failure(let error)?: return .refused(Problem(error))
+        case .failure(let error)?: return .refused(Problem(revocation: error))
         case .success(let status)?:
             guard Self.isFenced(startedAt: session.startedAt, status) else { return .next }
             let now = loop.loop.time.wall()
@@ -62,7 +62,7 @@ extension MintHandler {
                 requestID: requestID.text)
             control.revoke(request, completion: onLoop { $0.signOutAnswer = $1 })
             return .wait
-        case .failure(let error)?: return .refused(Problem(error))
+        case .failure(let error)?: return .refused(Problem(revocation: error))
         case .success(let status)?:
             answerSignOut(status)
             return .finished

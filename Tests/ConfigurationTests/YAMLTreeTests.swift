@@ -8,6 +8,12 @@ import Testing
         YAMLTree(Array(text.utf8)).problems.map { "\($0.line ?? 0): \($0.path): \($0.message)" }
     }
 
+    @Test func aByteOrderMarkIsNoContent() {
+        let tree = YAMLTree([0xEF, 0xBB, 0xBF] + Array("a: 1\nb: [".utf8))
+        #expect(tree.problems.map(\.line) == [3] || tree.problems.map(\.line) == [2])
+        #expect(problems("\u{FEFF}a: 1\n") == [])
+    }
+
     /// Each construct that hides what a line means, with the line and path it is refused at.
     static let refused: [(text: String, expected: [String])] = [
         (

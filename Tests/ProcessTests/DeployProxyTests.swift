@@ -117,7 +117,8 @@ private struct ProxyRules: Sendable {
                 for version in ["--http1.1", "--http2"] {
                     let what = "\(kind) \(version) \(item.status) \(item.code ?? "")"
                     if let fault = item.fault { scenario.simulator.addFault(FaultRule(fault, on: .mint, times: 1)) }
-                    var arguments = item.arguments
+                    // Nobody on the way may compress it.
+                    var arguments = item.arguments + ["-H", "Accept-Encoding: gzip"]
                     switch item.session {
                     case .none: break
                     case .wrong: arguments += ["-H", "Authorization: Bearer e30.e30.e30"]
@@ -229,19 +230,22 @@ private struct ProxyRules: Sendable {
     func theProxyClosesFirst(_ changes: [(String, String)]) async throws {
         try await run("rate_limits: { per_address: false }\n", changes: changes) { scenario, proxy in
             let request = "POST /january/client-token HTTP/1.1\r\nHost: \(DeployedProxy.name)\r\nContent-Length: 0\r\n\r\n"
-            let client = try proxy.stayConnected(request)
+            // Several: a pool may close all but its last.
+            let clients = try (0..<3).map { _ in try proxy.stayConnected(request) }
             func used() -> [RecordingRelay.Connection] {
                 proxy.relay.connections.filter {
                     String(decoding: $0.fromProxy, as: UTF8.self).contains("POST /january/client-token ")
                 }
             }
-            try scenario.eventually("\(kind): no connection was closed \(client.output)\(client.errors)") {
-                used().contains { $0.closedFirst != nil }
+            func answers() -> Int {
+                used().reduce(0) {
+                    $0 + String(decoding: $1.fromEndpoint, as: UTF8.self).components(separatedBy: "HTTP/1.1 401 ").count - 1
+                }
             }
-            let connections = used()
-            #expect(connections.count == 1)
-            #expect(connections.allSatisfy { $0.closedFirst == .proxy })
-            #expect(connections.allSatisfy { String(decoding: $0.fromEndpoint, as: UTF8.self).contains("HTTP/1.1 401 ") })
+            try scenario.eventually("\(kind): a connection stayed open \(clients.map(\.errors)) \(used().map(\.closedFirst))") {
+                answers() == 3 && used().allSatisfy { $0.closedFirst != nil }
+            }
+            #expect(used().allSatisfy { $0.closedFirst == .proxy })
         }
     }
 }
@@ -276,6 +280,11 @@ private struct ProxyRules: Sendable {
         #expect(try seconds(connect) < 8)
         // The management listener is mentioned, never named.
         for line in text.split(separator: "\n") where line.contains("8788") { #expect(line.contains("# "), "\(file): \(line)") }
+    }
+
+    /// After a burst it would keep a shared one until the endpoint closes it, which is too late.
+    @Test func haproxySharesNoConnection() throws {
+        #expect(try DeploymentTests.text("deploy/haproxy/haproxy.cfg").contains("\n    http-reuse never\n"))
     }
 
     @Test(arguments: ["deploy/traefik/january.yaml", "deploy/envoy/envoy.yaml"])

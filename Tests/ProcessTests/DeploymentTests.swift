@@ -4,7 +4,7 @@ import Testing
 
 /// The files that operators copy: what they promise is what the program does.
 @Suite struct DeploymentTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
     static func text(_ path: String) throws -> String {
@@ -27,7 +27,7 @@ import Testing
         #expect(libraries.count >= 5)
 
         let image = try Self.text("Dockerfile")
-        let stages = image.components(separatedBy: "FROM ").dropFirst()
+        let stages = image.components(separatedBy: "\nFROM ").dropFirst()
         #expect(stages.count == 2)
         let install = "apt-get install -y --no-install-recommends "
         let built = Set(try Self.words(in: try #require(stages.first), from: install, to: "&&"))
@@ -44,16 +44,22 @@ import Testing
             "libhiredis-dev": "libhiredis0.14",
         ]
         let run = Set(try Self.words(in: try #require(stages.last), from: install, to: "&&"))
-        #expect(run == Set(libraries.map { runtime[$0] ?? "the runtime of \($0)" } + ["ca-certificates"]))
+        #expect(run == Set(libraries.map { runtime[$0] ?? "the runtime of \($0)" } + ["ca-certificates", "libstdc++6"]))
     }
 
     @Test func theImageRunsAsNobodyAndIsAskedForItsHealth() throws {
         let lines = try Self.text("Dockerfile").split(separator: "\n").map(String.init)
-        #expect(lines.contains("USER 10001"))
+        #expect(lines.contains("USER 10001:10001"))
         #expect(
             lines.contains { $0.hasPrefix("HEALTHCHECK ") && $0.hasSuffix(#"CMD ["january-token-endpoint", "healthcheck"]"#) })
         #expect(lines.contains(#"ENTRYPOINT ["january-token-endpoint"]"#))
         #expect(lines.contains { $0.hasPrefix("ENV ") && $0.contains("SWIFT_BACKTRACE=enable=no") })
+        // Where blocks are kept unless the configuration has a state: a variable STATE would win over the file's.
+        #expect(lines.contains { $0.hasPrefix("ENV ") && $0.contains(" STATE_DIRECTORY=/var/lib/january-token-endpoint") })
+        #expect(lines.contains("VOLUME /var/lib/january-token-endpoint"))
+        #expect(!lines.contains { $0.contains(" STATE=") })
+        // The toolchain's exact version; both images can be given by digest.
+        #expect(lines.contains { $0.wholeMatch(of: /ARG SWIFT_IMAGE=swift:\d+\.\d+\.\d+-bookworm/) != nil })
     }
 
     // MARK: systemd

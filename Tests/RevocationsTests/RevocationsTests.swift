@@ -45,6 +45,24 @@ private func id(_ byte: UInt8) throws -> RevocationID { try #require(RevocationI
         #expect(state.work?.lateAt == start + .seconds(84))
     }
 
+    @Test func aSweepForWhoJoinsBeginsAtOnceUnlessJanuaryHasToBeLeftAlone() throws {
+        var state = UserState()
+        state.revoke(try key(), endUserID: "u", block: .none, newID: try id(1), now: time(0))
+        // Only the late sweep is left to do.
+        state.rest(revokedCount: 1, failure: nil, until: start + .seconds(75))
+        state.revoke(try key(), endUserID: "u", block: .user, newID: try id(2), now: time(40))
+        #expect(state.work?.nextAt == start + .seconds(40))
+        #expect(state.work?.lateAt == start + .seconds(115))
+        // The pause after a failure is kept.
+        state.rest(revokedCount: 0, failure: "503", until: start + .seconds(50))
+        state.revoke(try key(), endUserID: "u", block: .none, newID: try id(3), now: time(45))
+        #expect(state.work?.nextAt == start + .seconds(50))
+        // Behind a failure that is over, the late sweep is waited for again.
+        state.rest(revokedCount: 0, failure: nil, until: start + .seconds(120))
+        state.revoke(try key(), endUserID: "u", block: .none, newID: try id(4), now: time(60))
+        #expect(state.work?.nextAt == start + .seconds(60))
+    }
+
     @Test func onlyALiftWeakensABlock() throws {
         var state = UserState(fence: Fence(block: .user, since: start))
         state.revoke(try key(), endUserID: "u", block: .none, newID: try id(1), now: time(5))

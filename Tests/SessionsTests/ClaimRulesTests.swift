@@ -37,6 +37,12 @@ struct ClaimRulesTests {
         #expect(RequiredClaim(path: .claim(name), allowed: allowed).holds(in: Self.claims) == expected)
     }
 
+    @Test func aClaimThatHasOneValueIsNeverAList() {
+        #expect(RequiredClaim(path: .claim("plan"), allowed: ["pro"], isSingle: true).holds(in: Self.claims))
+        #expect(!RequiredClaim(path: .claim("list"), allowed: ["x"], isSingle: true).holds(in: Self.claims))
+        #expect(!RequiredClaim(path: .claim("list"), allowed: ["x"], onlyIfPresent: true, isSingle: true).holds(in: Self.claims))
+    }
+
     @Test func aClaimThatIsOnlyCheckedIfPresentMayBeAbsent() {
         #expect(RequiredClaim(path: .claim("missing"), allowed: ["x"], onlyIfPresent: true).holds(in: Self.claims))
         #expect(!RequiredClaim(path: .claim("plan"), allowed: ["x"], onlyIfPresent: true).holds(in: Self.claims))

@@ -161,6 +161,11 @@ struct JWTSessionVerifierTests {
         #expect(plain.startedAt == Double(exp - 305))
         #expect(plain.endUserClaim == nil)
         #expect(await session(["auth_time": 7.5])?.startedAt == 7.5)
+        // There is a beginning that cannot be read: the `iat` of a refreshed token does not stand in for it.
+        for unreadable in ["7", true, .null, [7], [:]] as [JSONValue] {
+            let session = try #require(await session(["auth_time": unreadable]))
+            #expect(session.startedAt == nil)
+        }
         #expect(await session(["sid": "s", "session_id": "t"])?.sessionID == "s")
         #expect(await session(["session_id": "t", "origin_jti": "o"])?.sessionID == "t")
         #expect(await session(["origin_jti": "o"])?.sessionID == "o")

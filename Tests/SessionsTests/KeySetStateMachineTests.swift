@@ -157,11 +157,23 @@ struct KeySetStateMachineTests {
         var rig = Rig.loaded()
         #expect(rig.ask(1) == [.startLoad])
         rig.pass(1)
-        // The scheduled retry after the failure comes sooner than the next load an unknown key may start.
-        #expect(rig.fail() == [.answer(id: 1, .unavailable(retryAfter: .seconds(1)))])
-        #expect(rig.ask(2) == [.answer(id: 2, .unavailable(retryAfter: .seconds(1)))])
-        rig.pass(1)
+        // The set is not due, so that callers start no rhythm of retries.
+        #expect(rig.fail() == [.answer(id: 1, .unavailable(retryAfter: .seconds(29)))])
+        #expect(rig.machine.health(now: rig.now) == .loaded)
+        #expect(rig.untilDeadline == .seconds(598))
+        #expect(rig.ask(2) == [.answer(id: 2, .unavailable(retryAfter: .seconds(29)))])
+        rig.pass(29)
+        #expect(rig.ask(3) == [.startLoad])
+    }
+
+    @Test func aFailedRefreshIsRepeatedSoonerThanCallersMayAsk() {
+        var rig = Rig.loaded()
+        rig.pass(599)
         #expect(rig.fire() == [.startLoad])
+        #expect(rig.ask(1) == [])
+        // The retry after the failure comes sooner than the next load an unknown key may start.
+        #expect(rig.fail() == [.answer(id: 1, .unavailable(retryAfter: .seconds(1)))])
+        #expect(rig.untilDeadline == .seconds(1))
     }
 
     @Test func aCallerWaitsTwoSecondsAtMost() {
