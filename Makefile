@@ -22,7 +22,7 @@ help:
 	@echo 'make overload  ten times what January can take, and 100,000 apps that come back at once: who is served, refused, how fast'
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
-	@echo 'make prove     10,000 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
+	@echo 'make prove     11,500 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
 	@echo 'make schema    config/schema.json anew'
 	@echo 'make image-root  the image without a container engine: its runtime stage in a folder, run read-only (root, Debian)'
 	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, the proof, 20 minutes a fuzz target, the benchmark with more rounds'

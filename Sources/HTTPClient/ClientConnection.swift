@@ -209,6 +209,9 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             return .success(response)
         } catch {
             switch error {
+            case .tooLarge where response.status >= 300:
+                response.body = []
+                return .success(response)
             case .tooLarge: return .failure(.broken(.tooLarge))
             case .undecodable: return .failure(.broken(.undecodable))
             }

@@ -65,7 +65,8 @@ package struct ExchangeStateMachine: Sendable {
         do {
             return try step(bytes)
         } catch {
-            return fail(.broken(error.reason == .contentTooLarge ? .tooLarge : .malformed))
+            // Content that is too large has been told apart by ``decode``.
+            return fail(.broken(.malformed))
         }
     }
 
@@ -100,7 +101,7 @@ package struct ExchangeStateMachine: Sendable {
                 let framing = try BodyFraming.ofResponse(parsed, to: method)
                 guard framing.hasContent else { return complete(parsed, isReusable: offset == bytes.byteCount) }
                 if case .length(let length) = framing {
-                    guard length <= limits.bodyBytes else { return fail(.broken(.tooLarge)) }
+                    guard length <= limits.bodyBytes else { return tooLarge(parsed) }
                     content.reserveCapacity(length)
                 }
                 return try decode(bytes.extracting(offset...), parsed, BodyDecoder(framing: framing, limits: limits))
@@ -122,7 +123,13 @@ package struct ExchangeStateMachine: Sendable {
         _ bytes: RawSpan, _ head: ResponseHead, _ decoder: BodyDecoder
     ) throws(HTTPParseError) -> Step {
         var decoder = decoder
-        let progress = try decoder.decode(bytes, into: &content)
+        let progress: BodyDecoder.Progress
+        do throws(HTTPParseError) {
+            progress = try decoder.decode(bytes, into: &content)
+        } catch {
+            guard error.reason == .contentTooLarge else { throw error }
+            return tooLarge(head)
+        }
         if progress.isComplete { return complete(head, isReusable: progress.consumed == bytes.byteCount) }
         receiving = .body(head, decoder)
         return .needMore
@@ -150,6 +157,12 @@ package struct ExchangeStateMachine: Sendable {
         }
         offset += parsed.byteCount - already
         return parsed.head
+    }
+
+    /// The status and the fields of a failure say what to do; its content only explains, and is not needed in full.
+    private mutating func tooLarge(_ head: ResponseHead) -> Step {
+        content = []
+        return head.status < 300 ? fail(.broken(.tooLarge)) : complete(head, isReusable: false)
     }
 
     private mutating func complete(_ head: ResponseHead, isReusable: Bool) -> Step {

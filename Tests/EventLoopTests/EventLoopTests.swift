@@ -72,7 +72,10 @@ struct EventLoopTests {
                     guard
                         let registration = try? loop.register(
                             pair.ours, isUrgent: isUrgent && number == count - 1, handler: handler)
-                    else { return Issue.record("not registered") }
+                    else {
+                        Issue.record("not registered")
+                        return
+                    }
                     order.registrations.append((pair.ours, registration))
                 }
                 for pair in pairs { pair.makeReadable() }

@@ -178,6 +178,20 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
             name: "until close over the limit", bytes: "HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 65), ends: true,
             outcome: .failed(.broken(.tooLarge))),
         .init(
+            name: "a failure's length over the limit", bytes: "HTTP/1.1 429 No\r\nContent-Length: 65\r\n\r\n",
+            outcome: .response(status: 429, body: "", isReusable: false)),
+        .init(
+            name: "a failure's chunks over the limit",
+            bytes:
+                "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n\(String(repeating: "x", count: 64))\r\n1\r\n",
+            outcome: .response(status: 401, body: "", isReusable: false)),
+        .init(
+            name: "a failure until close over the limit", bytes: "HTTP/1.1 503 No\r\n\r\n" + String(repeating: "x", count: 65),
+            ends: true, outcome: .response(status: 503, body: "", isReusable: false)),
+        .init(
+            name: "a failure's chunks that are no chunks", bytes: "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            outcome: .failed(.broken(.malformed))),
+        .init(
             name: "until close at the limit", bytes: "HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 64), ends: true,
             outcome: .response(status: 200, body: String(repeating: "x", count: 64), isReusable: false)),
     ]

@@ -39,17 +39,17 @@ private func read(_ yaml: String) -> (policy: Policy, problems: [String], warnin
     @Test(arguments: [
         ("", "features: nothing is granted"), ("features: []", "features: nothing is granted"),
         ("grants: [{ when: { claim: a, exists: true }, features: [], ttl_seconds: 300 }]", "features: nothing is granted"),
-        ("features: [foods]", "features: is not a feature"), ("features: [\"food_search \"]", "features: is not a feature"),
+        ("features: [foods]", "features[0]: is not a feature"), ("features: [\"food_search \"]", "features[0]: is not a feature"),
         ("features: 7", "features: must be a list"),
-        ("feature_scopes: { x: [\"foods:write\"] }\nfeatures: [x]", "feature_scopes.x: is not one of January's scopes"),
-        ("feature_scopes: { x: [\"Foods:read\"] }\nfeatures: [x]", "feature_scopes.x: is not one of January's scopes"),
+        ("feature_scopes: { x: [\"foods:write\"] }\nfeatures: [x]", "feature_scopes.x[0]: is not one of January's scopes"),
+        ("feature_scopes: { x: [\"Foods:read\"] }\nfeatures: [x]", "feature_scopes.x[0]: is not one of January's scopes"),
         ("feature_scopes: { x: [] }\nfeatures: [x]", "feature_scopes.x: needs at least one scope"),
-        ("allow_unknown_scopes: true\nfeature_scopes: { x: [\"a b\"] }\nfeatures: [x]", "feature_scopes.x: is not a scope"),
+        ("allow_unknown_scopes: true\nfeature_scopes: { x: [\"a b\"] }\nfeatures: [x]", "feature_scopes.x[0]: is not a scope"),
         ("features: [glucose]\ngrants: [{ features: [glucose] }]", "grants[0].when: required"),
         ("features: [glucose]\ngrants: [{ when: { claim: a, exists: true } }]", "grants[0].features: required"),
         (
             "features: [glucose]\ngrants: [{ when: { claim: a, exists: true }, features: [x] }]",
-            "grants[0].features: is not a feature"
+            "grants[0].features[0]: is not a feature"
         ),
         ("features: [glucose]\ngrants: [{ when: { claim: a }, features: [] }]", "grants[0].when: needs exactly one of equals"),
         (

@@ -232,12 +232,8 @@ import Testing
             text = text.replacing("/run/secrets/january/", with: folder)
             try ServerScenario.write(folder + "config.yaml", text)
             let run = try Finished(["check", "--config", folder + "config.yaml"])
-            // A version that cannot share its state says so.
-            let problems = run.errors.split(separator: "\n").filter {
-                !$0.contains("redis:// is not available in this version")
-            }
-            #expect(problems == [], "\(run.errors)")
-            #expect(run.code == 0 || run.errors.contains("not available"))
+            #expect(run.errors == "")
+            #expect(run.code == 0)
         }
     }
 }

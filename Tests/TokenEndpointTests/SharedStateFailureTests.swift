@@ -252,6 +252,8 @@ struct SharedStateFailureTests {
         let before = first.simulator.counts(of: .revoke).received
         try await eventually("late sweep", within: 20) {
             await first.advance(by: .seconds(76))
+            // Not once more while the call is on its way: its own time would be over.
+            try? await eventually("a call", within: 1) { first.simulator.counts(of: .revoke).received > before }
             return first.simulator.counts(of: .revoke).received > before
         }
         let status = try await lift(second)
