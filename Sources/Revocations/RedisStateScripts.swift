@@ -153,8 +153,9 @@ enum RedisStateScripts {
                   awaiting = awaiting + 1
                 else
                   unanswered = unanswered + 1
-                  redis.call('ZREM', KEYS[3], name)
+                  -- In this order: a set that was empty in between would lose its lifetime.
                   redis.call('ZADD', KEYS[3], at + 75000, 'u' .. string.sub(name, 2))
+                  redis.call('ZREM', KEYS[3], name)
                 end
               elseif at > now then
                 unanswered = unanswered + 1

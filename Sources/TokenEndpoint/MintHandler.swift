@@ -337,6 +337,11 @@ final class MintHandler {
         }
         guard let answer else { return .wait }
         if mustLookAgain {
+            guard answer.first?.status == nil else {
+                // Between January's 401 and the other key. Beginning again would ask with the rejected one once more.
+                loop.shared.metrics.count(answer, loop: loop)
+                return .refused(Problem(JanuaryFailure.keyRejected))
+            }
             // It waited for a connection; nothing was sent.
             self.answer = nil
             return mint()

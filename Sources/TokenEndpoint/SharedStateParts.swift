@@ -40,7 +40,10 @@ struct SharedStateParts: Sendable {
         let store = RedisRevocationStore(loop: loop, client: client, state: state, time: time)
         let first = Lock<Result<Void, StateOpenError>?>(nil)
         let address = redis.url.address
-        let keeper = SharedStateKeeper(loop: loop, client: client, state: state, address: address, log: log) { error in
+        // Connections of its own: behind writes that wait for the disk, a look at a sound Redis would come too late.
+        let keeper = SharedStateKeeper(
+            loop: loop, client: RedisClient(loop: loop, service: service), state: state, address: address, log: log
+        ) { error in
             first.withLock { $0 = $0 ?? error.map { .failure($0) } ?? .success(()) }
         }
         let bound = LoopBound(keeper, on: loop)

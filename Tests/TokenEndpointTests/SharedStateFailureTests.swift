@@ -303,6 +303,7 @@ struct SharedStateFailureTests {
         await late.advance(by: .seconds(80))
         try await eventually("swept late", within: 20) {
             await late.advance(by: .seconds(6))
+            try? await eventually("a call", within: 1) { first.simulator.counts(of: .revoke).received >= 2 }
             return first.simulator.counts(of: .revoke).received >= 2
         }
         try await eventually("forgotten", within: 20) {

@@ -48,6 +48,8 @@ struct SharedStateTests {
             let answer = try await endpoint.mint(try endpoint.session())
             #expect(answer.status == 403 && answer.code == "access_revoked")
         }
+        let page = try await second.get("/status.json").body
+        #expect(page.contains(#""store":"redis""#), "\(page)")
         #expect(try await second.mint(try second.session("user-2")).status == 201)
         #expect(try await lift(second).isBlocked == false)
         #expect(try await first.mint(try first.session()).status == 201)

@@ -133,10 +133,17 @@ final class StatusReport: Sendable {
     // MARK: State
 
     private func stateOfRevocations() -> JSONValue {
-        guard let store = state.store else { return .object(["store": .string("none")]) }
         let oldest = revocations?.counts.oldestPending.map {
             max(0, time.wall().nanosecondsSinceEpoch - $0.nanosecondsSinceEpoch)
         }
+        if let shared = state.shared, let counts = revocations?.counts {
+            return .object([
+                "store": .string("redis"), "writable": .bool(shared.state.isReadable),
+                "revocations_pending": .count(counts.pending),
+                "oldest_pending_seconds": .seconds(oldest.map { Duration.nanoseconds($0) }), "fences": .count(counts.fences),
+            ])
+        }
+        guard let store = state.store else { return .object(["store": .string("none")]) }
         return .object([
             "store": .string("sqlite"), "writable": .bool(store.isWritable),
             "revocations_pending": .count(store.fences.pendingCount),
