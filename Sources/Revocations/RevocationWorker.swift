@@ -116,7 +116,10 @@ final class RevocationWorker {
         guard isDue, active.count < RevocationService.maxActive, !lifting.contains(record.key) else { return pump() }
         store.claim(
             record.key,
-            completion: onLoop { worker, result in if (try? result.get()) == true { worker.activate(record) } })
+            completion: onLoop { worker, result in
+                // Who else has it does it. Where the store did not say, the next claim of all that is due asks again.
+                if case .success(true) = result { worker.activate(record) } else { worker.pump() }
+            })
     }
 
     private func joined(_ record: RevocationRecord) {

@@ -17,6 +17,8 @@ package final class SharedState: Sendable {
         package var identity: [String: String] = [:]
         package var acceptsNewIdentity = false
         package var hashSecret: Secret?
+        /// Of logs and records: takes on the state's key when that is found.
+        package var recordHash: EndUserHash?
         /// `revocations.when_unreadable: allow`
         package var allowsWhenUnreadable = false
         package init() {}
@@ -54,7 +56,7 @@ package final class SharedState: Sendable {
         known.withLock { $0 }.flatMap { EndUserKey(endUserID, under: $0.hash) }
     }
 
-    /// Of logs and records, too, where no key is configured.
+    /// `nil` before it has been read.
     package var hash: EndUserHash? { known.withLock { $0?.hash } }
 
     /// Redis writes every change to its append-only file.
@@ -63,6 +65,7 @@ package final class SharedState: Sendable {
 
     func use(_ state: Known) {
         known.withLock { $0 = state }
+        options.recordHash?.adopt(state.hash)
         appendsOnly.store(state.appendsOnly, ordering: .relaxed)
         readable.store(true, ordering: .releasing)
     }

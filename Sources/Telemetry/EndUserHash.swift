@@ -4,14 +4,36 @@ import Primitives
 /// How an end user appears in logs, audit records and shared stores: HMAC-SHA256 of the end-user ID, first 32 hexadecimal digits.
 ///
 /// Under a key from a file the same person has the same hash in every process and for ever; under ``random()`` only until this
-/// process ends, so lines of two runs (or of two replicas) cannot be joined.
+/// process ends, and under ``late()`` only until the key has been found, so lines of two runs (or of two replicas) cannot be joined.
 package struct EndUserHash: Sendable {
     private static let keyBytes = 32
     private static let hashBytes = 16
 
-    private let key: HMACSHA256
+    private enum Source: Sendable {
+        case fixed(HMACSHA256)
+        case late(Lock<HMACSHA256>)
+    }
 
-    package init(secret: Secret) { key = HMACSHA256(key: secret) }
+    private let source: Source
+
+    private var key: HMACSHA256 {
+        switch source {
+        case .fixed(let key): key
+        case .late(let key): key.withLock { $0 }
+        }
+    }
+
+    package init(secret: Secret) { source = .fixed(HMACSHA256(key: secret)) }
+
+    /// A random key until ``adopt(_:)``: where the key is kept in a store that cannot be reached yet.
+    package static func late() -> Self { Self(source: .late(Lock(random().key))) }
+
+    private init(source: Source) { self.source = source }
+
+    /// From here on this one, and all its copies, hash as `other` does. Without effect on one that has its key.
+    package func adopt(_ other: EndUserHash) {
+        if case .late(let key) = source { key.withLock { $0 = other.key } }
+    }
 
     /// Under the key of the configuration, else under a random one.
     package init(_ config: LogConfig) {

@@ -17,7 +17,8 @@ struct SharedStateParts: Sendable {
 
     /// - Parameter loop: looks after the state, and carries what the store asks.
     static func open(
-        _ redis: RedisConfig, _ config: RootConfig, on loop: EventLoop, resolver: Resolver, log: Log, time: any TimeSource
+        _ redis: RedisConfig, _ config: RootConfig, recordHash: EndUserHash, on loop: EventLoop, resolver: Resolver, log: Log,
+        time: any TimeSource
     ) throws(TokenEndpoint.StartError) -> SharedStateParts {
         var options = SharedState.Options()
         options.mustExist = config.stateRules.mustExist
@@ -25,6 +26,7 @@ struct SharedStateParts: Sendable {
         options.allowsWhenUnreadable = config.stateRules.whenUnreadable == .allow
         options.acceptsNewIdentity = config.stateRules.acceptsNewMapping
         options.hashSecret = config.log.hashSecret?.secret
+        options.recordHash = recordHash
         options.identity = StateParts.identity(config)
         let state = SharedState(options)
         let service: RedisService

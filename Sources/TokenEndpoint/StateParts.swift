@@ -28,9 +28,10 @@ struct StateParts: Sendable {
     ) throws(TokenEndpoint.StartError) -> StateParts {
         let mints = MintsInFlight(maxCount: config.january.maxInFlight)
         if case .redis(let redis) = config.state {
-            let shared = try SharedStateParts.open(redis, config, on: loop, resolver: resolver, log: log, time: time)
-            return StateParts(
-                mintsInFlight: mints, store: nil, shared: shared, hash: shared.state.hash ?? EndUserHash(config.log))
+            let hash = config.log.hashSecret == nil ? EndUserHash.late() : EndUserHash(config.log)
+            let shared = try SharedStateParts.open(
+                redis, config, recordHash: hash, on: loop, resolver: resolver, log: log, time: time)
+            return StateParts(mintsInFlight: mints, store: nil, shared: shared, hash: hash)
         }
         guard case .sqlite(let path) = config.state else {
             return StateParts(mintsInFlight: mints, store: nil, hash: EndUserHash(config.log))

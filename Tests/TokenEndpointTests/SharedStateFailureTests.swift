@@ -199,7 +199,11 @@ struct SharedStateFailureTests {
         #expect(lines.first?["reason"]?.string == "wrong_password")
         try redis.ask("CONFIG SET requirepass wrong")
         try await eventually("ready", within: 20) { (try? await endpoint.get("/readyz"))?.status == 200 }
-        #expect(try await endpoint.mint(try endpoint.session()).status == 201)
+        let minted = try await endpoint.mint(try endpoint.session())
+        #expect(minted.status == 201)
+        // Lines and records have taken on the state's key, which was not there at the start.
+        let hash = try #require(endpoint.endpoint.state.shared?.state.hash)
+        #expect(try await endpoint.requestLine(of: minted)["end_user"]?.string == hash.hash("user-1"))
     }
 
     @Test func redissVerifiesTheServer() async throws {
