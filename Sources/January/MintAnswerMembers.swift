@@ -133,36 +133,18 @@ private struct MintAnswerScanner {
         let start = position
         var offset = start
         while offset &+ 8 <= bytes.count {
-            let found = Self.special(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+            let found = PlainText.special(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
             guard found == 0 else {
                 offset &+= found.trailingZeroBitCount &>> 3
                 break
             }
             offset &+= 8
         }
-        while offset < bytes.count, Self.isPlain(bytes[offset]) { offset &+= 1 }
+        while offset < bytes.count, PlainText.isPlain(bytes[offset]) { offset &+= 1 }
         position = offset
         guard byte() == UInt8(ascii: "\"") else { return nil }
         position += 1
         return start..<(position - 1)
-    }
-
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-    }
-
-    /// The high bit of every byte that ends or spoils such a string. A borrow can set a bit too many, but only above a true one, so the
-    /// lowest is right.
-    @inline(__always)
-    private static func special(_ word: UInt64) -> UInt64 {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let quote = word ^ (ones &* 0x22)
-        let backslash = word ^ (ones &* 0x5C)
-        let delete = word ^ (ones &* 0x7F)
-        let found =
-            ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | ((delete &- ones) & ~delete)
-            | ((word &- ones &* 0x20) & ~word) | word
-        return found & (ones &* 0x80)
     }
 
     /// 0, or up to nine digits that do not start with 0, and nothing that would go on as a number.

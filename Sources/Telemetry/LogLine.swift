@@ -265,26 +265,12 @@ package struct LogLine {
 
     /// The end of what is printable ASCII without quotation mark and backslash. Eight octets at a time: nearly all text is nothing else.
     private static func plainEnd(_ utf8: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-        let ones: UInt64 = 0x0101_0101_0101_0101
         var index = start
         let raw = UnsafeRawBufferPointer(utf8)
-        while index + 8 <= raw.count {
-            let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            let quote = word ^ (ones &* 0x22)
-            let backslash = word ^ (ones &* 0x5C)
-            let delete = word ^ (ones &* 0x7F)
-            // The high bit of an octet is set where it is one of those; a borrow sets one too many only where there is one.
-            let found =
-                ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | ((delete &- ones) & ~delete)
-                | ((word &- ones &* 0x20) & ~word) | word
-            if found & (ones &* 0x80) != 0 { break }
+        while index + 8 <= raw.count, PlainText.special(raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)) == 0 {
             index += 8
         }
-        while index < utf8.count {
-            let byte = utf8[index]
-            guard byte >= 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") else { break }
-            index += 1
-        }
+        while index < utf8.count, PlainText.isPlain(utf8[index]) { index += 1 }
         return index
     }
 
