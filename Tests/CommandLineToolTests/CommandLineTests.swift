@@ -162,6 +162,32 @@ struct Run {
         #expect(lines[4] == "config.yaml:6: featurs: unknown key; did you mean \"features\"?")
     }
 
+    @Test func itemsOfListsHaveLinesOfTheirOwn() throws {
+        let path = try file(
+            Self.good.replacing("features: [food_search]", with: "features:\n  - food_search\n  - nonsense\n")
+                + "paths:\n  token:\n    - /a\n    - b\n")
+        let run = Run(["check", "--config", path])
+        let places = run.errors.split(separator: "\n").filter { !$0.hasPrefix("warning:") }.map {
+            $0.replacing(path, with: "config.yaml").split(separator: " ").prefix(2).joined(separator: " ")
+        }
+        #expect(places == ["config.yaml:7: features[1]:", "config.yaml:12: paths.token[1]:"], "\(run.errors)")
+    }
+
+    @Test func aUnixSocketBelongsToTheFolderOfTheConfiguration() throws {
+        let path = try file(Self.good + "listen: \"unix:rel.sock?mode=0600\"\nstate: \"sqlite:kept/state.db\"\n")
+        let run = Run(["config", "--config", path])
+        let folder = String(path.prefix(upTo: try #require(path.lastIndex(of: "/"))))
+        #expect(run.output.contains("listen: \"unix:\(folder)/rel.sock?mode=0600\""), "\(run.output)")
+        #expect(run.output.contains("state: \"sqlite:\(folder)/kept/state.db\""), "\(run.output)")
+    }
+
+    @Test(arguments: ["0.0.0.0:8788", "[::]:8788", "127.0.0.1:8788"])
+    func theManagementListenerIsNotWhereAppsAre(listen: String) throws {
+        let run = Run(["check", "--config", try file(Self.good + "listen: \"\(listen)\"\n")])
+        #expect(run.code == .configuration)
+        #expect(run.errors.contains("management.listen: must not be the public address"), "\(run.errors)")
+    }
+
     @Test func warningsAreSaidAndAreNoProblem() throws {
         let path = try file(Self.good)
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: secrets.path + "january_api_key")

@@ -11,6 +11,18 @@ import Testing
     ]
     private static let ranges = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "::ffff:10.0.0.0/104", "0.0.0.0/0", "::1/128"]
 
+    @Test(arguments: [
+        ("0.0.0.0:1", "127.0.0.1:1", true), ("0.0.0.0:1", "127.0.0.1:2", false), ("0.0.0.0:1", "[::1]:1", false),
+        ("[::]:1", "127.0.0.1:1", true), ("[::]:1", "[::1]:1", true), ("127.0.0.1:1", "127.0.0.1:1", true),
+        ("127.0.0.1:1", "127.0.0.2:1", false), ("127.0.0.1:0", "127.0.0.1:0", false), ("0.0.0.0:0", "127.0.0.1:0", false),
+        ("unix:/a", "unix:/a", true), ("unix:/a", "unix:/b", false), ("unix:/a", "[::]:1", false),
+    ])
+    func listenersOverlapWhereOneWouldGetWhatIsMeantForTheOther(left: String, right: String, expected: Bool) throws {
+        let (left, right) = (try #require(SocketAddress(left)), try #require(SocketAddress(right)))
+        #expect(left.overlaps(right) == expected)
+        #expect(right.overlaps(left) == expected)
+    }
+
     /// Four decimal numbers up to 255 without leading zeros.
     private static func v4(_ text: some StringProtocol) -> UInt32? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)

@@ -79,6 +79,7 @@ struct ManagementScenarioTests {
         let page = try await fixture.manage("GET /january/client-token-revocations")
         let denied = try await fixture.manage("GET /january/end-users/user-1", token: nil)
         let unknown = try await fixture.get("/nothing")
+        #expect(!unknown.body.contains("revocation"), "it is the path that is not there")
         let found = try await fixture.requestLine(of: page)
         #expect(found["route"] == "revocations" && found["listener"] == "management" && found["token_name"] == "token")
         #expect(found["code"] == "ok" && found["status"]?.number?.integer == 200 && found["duration_ms"] != nil)

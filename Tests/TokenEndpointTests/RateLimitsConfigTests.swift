@@ -22,6 +22,21 @@ import Testing
         GCRARule(requests: requests, periodNanoseconds: seconds * second, burst: burst)
     }
 
+    /// The fields have whole seconds: what they promise is never more than the limit admits.
+    @Test(arguments: [
+        (6, Int64(60_000), "q=6;w=60"), (1, 500, "q=2;w=1"), (1000, 1, "q=1000000;w=1"), (1, 1_500, "q=1;w=2"),
+        (3, 1_500, "q=4;w=2"),
+        (1_000_000, 86_400_000, "q=1000000;w=86400"),
+    ])
+    func aWindowOfPartsOfASecondIsToldAsAWholeOne(requests: Int, milliseconds: Int64, expected: String) {
+        var fields: [UInt8] = []
+        let rule = GCRARule(requests: requests, periodNanoseconds: milliseconds * 1_000_000, burst: 1)
+        LimitNotice(.session, rule: rule, wait: 1).append(to: &fields)
+        #expect(
+            String(decoding: fields, as: UTF8.self).hasPrefix(
+                "RateLimit-Policy: \"\(LimitName.session.rawValue)\";\(expected)\r\n"))
+    }
+
     @Test func theDefaults() {
         for text in ["{}", "rate_limits: {}"] {
             let (limits, problems) = Self.read(text)
