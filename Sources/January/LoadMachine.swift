@@ -161,7 +161,7 @@ package struct LoadMachine: Sendable {
     ///
     /// - Parameter random: any number, a new one each time.
     package mutating func retryAfter(now: MonotonicInstant, random: UInt64) -> Int {
-        let each = max(1, (measurements == 0 ? unmeasured : mean) / connections * Self.bookedOf / Self.booked)
+        let each = max(1, takes(now: now.nanoseconds) / connections * Self.bookedOf / Self.booked)
         let turns = max(0, now.nanoseconds - refusedAsOf) / each
         if turns < refused {
             refused -= turns

@@ -203,6 +203,14 @@ import Testing
         #expect(machine.retryAfter(now: Self.at(80), random: 0) == 1)
     }
 
+    @Test func whoIsRefusedWhileNothingEndsIsToldByTheSilence() {
+        var machine = Self.machine(connections: 4, serving: 4, measured: .milliseconds(10))
+        for _ in 0..<20 { _ = machine.retryAfter(now: Self.at(0), random: 0) }
+        #expect(machine.retryAfter(now: Self.at(0), random: 0) == 1)
+        // One by one every 0.8 s: 5 of the 21 had their turn in these 4 s, the 17th after them has it in 13.6.
+        #expect(machine.retryAfter(now: Self.at(4_000), random: 0) == 14)
+    }
+
     /// 20,000 apps keep to the SDKs' schedule and to what they are told, whichever is later; for 20 s there was an outage. From 5 s after its
     /// end until nine in ten are served, January is kept busy (bench/herd does this with the real program).
     @Test func aStampedeKeepsJanuaryBusyUntilItIsOver() {
