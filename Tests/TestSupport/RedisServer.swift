@@ -127,7 +127,8 @@ package final class RedisServer: @unchecked Sendable {
         return text
     }
 
-    private static func freePort() throws -> UInt16 {
+    /// One of the loopback that nobody listens on now.
+    package static func freePort() throws -> UInt16 {
         let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { throw Failure(what: "socket") }
         defer { close(fd) }
