@@ -339,19 +339,19 @@ final class MintHandler {
         if mustLookAgain {
             guard answer.first?.status == nil else {
                 // Between January's 401 and the other key. Beginning again would ask with the rejected one once more.
-                loop.shared.metrics.count(answer, loop: loop)
+                loop.shared.metrics.count(answer, requestID, loop: loop)
                 return .refused(Problem(JanuaryFailure.keyRejected))
             }
             // It waited for a connection; nothing was sent.
             self.answer = nil
             return mint()
         }
-        loop.shared.metrics.count(answer, loop: loop)
+        loop.shared.metrics.count(answer, requestID, loop: loop)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
             if failure == .overloaded { return shed(failure.reason.description) }
-            loop.shared.january(failure, answer, endUserID: endUserID)
+            loop.shared.january(failure, answer, endUserID: endUserID, requestID: requestID)
             // January's own words, not the breaker's: the other replicas have not heard them.
             if case .rateLimited(let wait) = failure, answer.first != nil { loop.limits.hold(for: wait) }
             return .refused(Problem(failure))
