@@ -81,7 +81,7 @@ extension MintOutcome {
 private final class MintCall {
     private enum State {
         case waitingForCurrent(other: KeyInUse?)
-        case waitingForOther(first: JanuaryAttempt)
+        case waitingForOther(first: JanuaryAttempt, requestID: String?)
         case finished
     }
 
@@ -154,7 +154,7 @@ private final class MintCall {
         let attempt = JanuaryAttempt(slot: key.slot, status: status, code: code, error: error, duration: now - attemptBegan)
         switch state {
         case .waitingForCurrent(let other?) where attempt.status == 401:
-            state = .waitingForOther(first: attempt)
+            state = .waitingForOther(first: attempt, requestID: requestID(result))
             attemptBegan = now
             send(with: other)
         case .waitingForCurrent:
@@ -163,7 +163,7 @@ private final class MintCall {
         case .waitingForOther(let first):
             state = .finished
             // Where the other key was not asked, nobody knows yet whether the account is shut: its result counts, not the first key's 401.
-            end(key, verdict(result, code), requestID(result), now, first: first, second: attempt)
+            end(key, verdict(result, code), requestID(result) ?? firstRequestID, now, first: first, second: attempt)
         case .finished: assertionFailure("an exchange completes once")
         }
     }
@@ -209,11 +209,14 @@ private final class MintCall {
     }
 
     private func requestID(_ result: Result<UpstreamResponse, UpstreamError>) -> String? {
-        guard case .success(let response) = result else { return nil }
-        return JanuaryRequestID.read(response.fields)
+        switch result {
+        case .success(let response): JanuaryRequestID.read(response.fields)
+        case .failure: exchange.brokenResponseFields.flatMap(JanuaryRequestID.read)
+        }
     }
 
     private static let defaultContentType = Array("application/json".utf8)[...]
+    /// Of an answer that broke off, too: its head is January's word.
 
     private static func contentType(_ fields: Fields) -> ArraySlice<UInt8> {
         guard case .one(let value) = fields.single(.contentType), !value.isEmpty else { return defaultContentType }

@@ -15,6 +15,7 @@ private final class ScriptedExchange: HTTPExchange {
     }
 
     var sent: [Sent] = []
+    var brokenResponseFields: Fields?
 
     func send(
         _ request: UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
@@ -32,7 +33,16 @@ private final class ScriptedExchange: HTTPExchange {
         last.completion(.success(UpstreamResponse(status: status, fields: Fields(block), body: Array(body.utf8))))
     }
 
-    func fail(_ error: UpstreamError) throws { try #require(sent.last).completion(.failure(error)) }
+    /// - Parameter fields: of the head that had come.
+    func fail(_ error: UpstreamError, _ fields: [(FieldName, String)]? = nil) throws {
+        brokenResponseFields = try fields.map { fields in
+            var block = FieldBlock()
+            for (name, value) in fields { try block.append(name, value) }
+            return Fields(block)
+        }
+        try #require(sent.last).completion(.failure(error))
+        brokenResponseFields = nil
+    }
 
     func keys() -> [String] { sent.map { Fields($0.request.fields).string(.authorization) ?? "" } }
 }
@@ -98,6 +108,30 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         try exchange.answer(201, good, fields)
         #expect(outcomes.first?.requestID?.utf8.count == length)
         #expect(try outcomes.first?.result.get().contentType.elementsEqual("application/json".utf8) == true)
+    }
+
+    @Test func theRequestIDOfAnAnswerThatBrokeOffIsKept() throws {
+        mint()
+        try exchange.fail(.broken(.closedEarly), [(.xRequestID, "r1")])
+        #expect(failure == .connectionBroken && outcomes.last?.requestID == "r1")
+        mint()
+        try exchange.fail(.timedOut(sent: true), [(.xRequestID, "a b")])
+        #expect(outcomes.last?.requestID == nil)
+        mint()
+        try exchange.fail(.broken(.reset))
+        #expect(outcomes.count == 3 && outcomes.last?.requestID == nil)
+    }
+
+    /// The last answer was the first key's.
+    @Test func theRequestIDOfTheFirst401IsKeptWhereTheOtherKeyGotNoAnswer() throws {
+        mint()
+        try exchange.answer(401, "", [(.xRequestID, "r1")])
+        try exchange.fail(.broken(.reset))
+        #expect(outcomes.last?.requestID == "r1")
+        mint()
+        try exchange.answer(401, "", [(.xRequestID, "r2")])
+        try exchange.answer(401, "", [(.xRequestID, "r3")])
+        #expect(outcomes.last?.requestID == "r3")
     }
 
     @Test func after401TheOtherKeyIsTriedOnceAndBecomesCurrent() throws {
