@@ -218,6 +218,30 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         #expect(service.mintBreaker.openReasons(now: time.monotonic()) == [])
     }
 
+    /// Whoever held the other key back has found out meanwhile that it may be asked.
+    @Test func aMintThatWasInterruptedBetweenTheKeysGoesOnWithTheOtherOne() throws {
+        var answers = [true, false]
+        mint(beforeSend: { answers.removeFirst() })
+        time.advance(by: .milliseconds(20))
+        try exchange.answer(401, "", [(.xRequestID, "r1")])
+        try exchange.answer(201, good)
+        let interrupted = try #require(outcomes.last)
+        #expect(failure == .cancelled && interrupted.requestID == "r1")
+        client.mint(
+            service, endUserID: "u1", terms: terms, deadline: time.monotonic() + .seconds(8), resuming: interrupted
+        ) { self.outcomes.append($0) }
+        try exchange.answer(201, good)
+        #expect(exchange.keys() == ["Bearer sk-a", "Bearer sk-b", "Bearer sk-b"])
+        let outcome = try #require(outcomes.last)
+        #expect(outcome.first == interrupted.first && outcome.second?.status == 201 && outcome.switchedTo == .next)
+        // The other key is current by now: it is still the one that was not asked.
+        client.mint(
+            service, endUserID: "u1", terms: terms, deadline: time.monotonic() + .seconds(8), resuming: interrupted
+        ) { self.outcomes.append($0) }
+        try exchange.answer(401, "")
+        #expect(exchange.keys().last == "Bearer sk-b" && failure == .keyRejected && outcomes.count == 3)
+    }
+
     @Test func callerIsAskedBeforeTheSecondKeyToo() throws {
         var answers = [true, false]
         mint(beforeSend: { answers.removeFirst() })
