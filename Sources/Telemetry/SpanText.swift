@@ -12,7 +12,7 @@ package enum SpanKind: Int, Sendable {
 /// Written where the span ends, so that what waits to be exported is bytes of known size and nothing that could still be looked into.
 package struct SpanText {
     /// Nearly every span fits, so its memory is asked for once.
-    private static let expectedBytes = 1024
+    private static let expectedBytes = 1280
 
     package private(set) var bytes: [UInt8] = []
     private var hasAttribute = false
