@@ -170,7 +170,7 @@ package struct LoadMachine: Sendable {
             refused = 0
             refusedAsOf = now.nanoseconds
         }
-        refused = min(refused + 1, Self.longestWait * Self.second / each)
+        refused = min(refused + 1, max(1, Self.longestWait * Self.second / each))
         let turn = (refused * each + Self.second - 1) / Self.second
         let half = Self.longestWait / 2
         return turn < Self.longestWait

@@ -61,7 +61,8 @@ package final class TokenEndpoint: Sendable {
     let tracing: Tracing?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
-    /// Opens the listeners first, so that an address in use is found before anything else has happened.
+    /// Opens the listeners first, so that an address in use is found before anything else has happened. The management listener answers at
+    /// once, the public one when the state is open.
     ///
     /// - Parameters:
     ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
@@ -87,8 +88,28 @@ package final class TokenEndpoint: Sendable {
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
         loops = try Self.makeLoops(config.http.loopCount, time)
-        let state = try StateParts.open(
-            config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
+        let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
+        let oneIsReady: @Sendable (SystemError?) -> Void = { error in
+            let (done, first) = waiting.withLock { state in
+                state.count -= 1
+                state.error = state.error ?? error
+                return (state.count == 0, state.error)
+            }
+            if done { ready(first) }
+        }
+        let management = Lock<LoopBound<ManagementEndpoint>?>(nil)
+        let firstLoop = loops[0]
+        managementServer = managementSocket.map {
+            Self.startManagement(on: firstLoop, $0, config, metrics, log, endpoint: management, ready: oneIsReady)
+        }
+        let state: StateParts
+        do throws(StartError) {
+            state = try StateParts.open(
+                config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
+        } catch {
+            for loop in loops { loop.stop {} }
+            throw error
+        }
         self.state = state
         let tracing = try Tracing.start(
             config, listening: publicAddress, upstream: upstream, log: log, metrics: metrics, time: time)
@@ -131,14 +152,13 @@ package final class TokenEndpoint: Sendable {
             state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, tracing: tracing, time: time)
         let control: (any RevocationControl)? = revocations ?? self.revocations
 
-        let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
-        let oneIsReady: @Sendable (SystemError?) -> Void = { error in
-            let (done, first) = waiting.withLock { state in
-                state.count -= 1
-                state.error = state.error ?? error
-                return (state.count == 0, state.error)
-            }
-            if done { ready(first) }
+        let status = StatusReport(
+            shared: shared, generation: generation, readiness: readiness, server: server, client: upstream.januaryCounters,
+            limiterHealth: sharedLimits?.health, state: state, revocations: self.revocations, time: time)
+        // Before the last listener is ready, and so before anybody is told that everything is.
+        loops[0].execute { [readiness] in
+            management.withLock { $0 }?.value.started(
+                .init(readiness: readiness, status: status, control: control, tracer: tracing?.tracer(on: firstLoop)))
         }
         server.start(
             loops: loops, sockets: [publicSocket],
@@ -151,24 +171,24 @@ package final class TokenEndpoint: Sendable {
                     tracer: tracing?.tracer(on: loop),
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
-        if let managementSocket {
-            let status = StatusReport(
-                shared: shared, generation: generation, readiness: readiness, server: server, client: upstream.januaryCounters,
-                limiterHealth: sharedLimits?.health, state: state, revocations: self.revocations, time: time)
-            var limits = ServerConfig()
-            limits.maxConnections = Self.managementConnections
-            let management = Server(config: limits)
-            managementServer = management
-            management.start(
-                loops: [loops[0]], sockets: [managementSocket],
-                makeHandler: { [readiness] loop in
-                    ManagementEndpoint(
-                        loop: loop, readiness: readiness, metrics: metrics, status: status, log: log, config: config,
-                        control: control, tracer: tracing?.tracer(on: loop))
-                }, ready: oneIsReady)
-        } else {
-            managementServer = nil
-        }
+    }
+
+    /// - Parameter endpoint: gets the listener's handler, on the loop.
+    private static func startManagement(
+        on loop: EventLoop, _ socket: ListeningSocket, _ config: RootConfig, _ metrics: Metrics, _ log: Log,
+        endpoint: Lock<LoopBound<ManagementEndpoint>?>, ready: @escaping @Sendable (SystemError?) -> Void
+    ) -> Server {
+        var limits = ServerConfig()
+        limits.maxConnections = Self.managementConnections
+        let server = Server(config: limits)
+        server.start(
+            loops: [loop], sockets: [socket],
+            makeHandler: { loop in
+                let made = ManagementEndpoint(loop: loop, metrics: metrics, log: log, config: config)
+                endpoint.withLock { $0 = LoopBound(made, on: loop) }
+                return made
+            }, ready: ready)
+        return server
     }
 
     private static func startRevocations(

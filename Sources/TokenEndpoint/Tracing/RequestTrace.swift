@@ -39,7 +39,9 @@ final class RequestTrace {
     // MARK: Calls to January
 
     /// January is about to be asked. What was begun before and not sent counts for nothing.
-    func beginCalls() { calls = [] }
+    ///
+    /// - Parameter resuming: the first key was asked already, and refused.
+    func beginCalls(resuming: Bool) { calls = Array(calls.prefix(resuming ? 1 : 0)) }
 
     /// One more request of the call: its own span, and the fields that say so.
     func beginCall(_ fields: inout FieldBlock) {
@@ -56,7 +58,8 @@ final class RequestTrace {
         defer { calls = [] }
         guard context.isSampled else { return }
         for (index, attempt) in [outcome.first, outcome.second].enumerated() {
-            guard let attempt, index < calls.count else { continue }
+            // What was cancelled before its first byte was no call.
+            guard let attempt, index < calls.count, attempt.error != .notSent(.cancelled) else { continue }
             let call = calls[index]
             let own = TraceContext(
                 traceHigh: context.traceHigh, traceLow: context.traceLow, spanID: call.spanID, isSampled: true)

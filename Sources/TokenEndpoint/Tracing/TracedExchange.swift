@@ -56,4 +56,5 @@ final class TracedExchange: HTTPExchange {
     }
 
     var lastTLSFailure: StaticString? { exchange.lastTLSFailure }
+    var brokenResponseFields: Fields? { exchange.brokenResponseFields }
 }
