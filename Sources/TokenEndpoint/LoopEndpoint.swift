@@ -30,18 +30,21 @@ final class LoopEndpoint: RequestHandler {
     let revocations: (any RevocationControl)?
     /// Where replicas share the state.
     let sharedGate: RedisMintGate?
+    /// `nil`: nothing is traced.
+    let tracer: LoopTracer?
     var responder = Responder()
     private var generation: LoopGeneration
 
     init(
         loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
-        sharedGate: RedisMintGate?, generation: LoopGeneration
+        sharedGate: RedisMintGate?, tracer: LoopTracer? = nil, generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
         self.revocations = revocations
         self.sharedGate = sharedGate
+        self.tracer = tracer
         self.generation = generation
     }
 
@@ -80,7 +83,10 @@ final class LoopEndpoint: RequestHandler {
     }
 
     private func serve(_ exchange: ServerExchange, _ steps: [MintHandler.Step], _ id: RequestID) {
-        MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
+        let handler = MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps)
+        // Only configured paths lead here.
+        if let tracer { handler.trace = tracer.begin(exchange, route: exchange.head.target.path) }
+        handler.start()
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
@@ -109,6 +115,10 @@ final class LoopEndpoint: RequestHandler {
         outcome.clientRequestID = clientRequestID(exchange, generation.shared)
         // Load balancers ask on while we drain: no line for each.
         outcome.isExpected = route == .health
+        // Nor a span.
+        if let tracer, route != .health {
+            outcome.trace = tracer.begin(exchange, route: route == .token ? exchange.head.target.path : nil)
+        }
         shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 

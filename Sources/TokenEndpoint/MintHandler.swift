@@ -57,6 +57,8 @@ final class MintHandler {
     let requestID: RequestID
     private let steps: [Step]
     let deadline: MonotonicInstant
+    /// `nil`: nothing is traced.
+    var trace: RequestTrace?
     private var step = 0
     private var budgetTimer: LoopTimer?
 
@@ -325,7 +327,7 @@ final class MintHandler {
             let progress = lookShared(then: .keep)
             if case .refused = progress, let interrupted {
                 answer = interrupted
-                loop.shared.metrics.count(interrupted, requestID, loop: loop)
+                count(interrupted)
             }
             guard case .next = progress else { return progress }
             mustLookAgain = false
@@ -333,9 +335,14 @@ final class MintHandler {
         if answer == nil {
             guard let endUserID, let terms else { return .refused(Problem(.internalError)) }
             isAsking = true
+            var extraFields: ((inout FieldBlock) -> Void)?
+            if let trace {
+                trace.beginCalls(resuming: interrupted != nil)
+                extraFields = { trace.beginCall(&$0) }
+            }
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms.mint, deadline: deadline,
-                resuming: interrupted,
+                resuming: interrupted, extraFields: extraFields,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
                 beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
@@ -347,7 +354,7 @@ final class MintHandler {
         }
         guard let answer else { return .wait }
         if mustLookAgain { return mint() }
-        loop.shared.metrics.count(answer, requestID, loop: loop)
+        count(answer)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
@@ -358,6 +365,11 @@ final class MintHandler {
             return .refused(Problem(failure))
         }
         return .next
+    }
+
+    private func count(_ answer: MintOutcome) {
+        loop.shared.metrics.count(answer, requestID, loop: loop)
+        if let trace { trace.callsEnded(answer, generation.shared.january) }
     }
 
     private func mayBeSent() -> Bool {
@@ -442,6 +454,7 @@ final class MintHandler {
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
         if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
+        if let trace { outcome.trace = trace }
         loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

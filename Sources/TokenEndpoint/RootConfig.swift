@@ -30,6 +30,7 @@ package struct RootConfig: Sendable {
     package var log: LogConfig
     package var audit: AuditConfig
     package var selfService: SelfServiceConfig
+    package var tracing: TracingConfig
 
     /// Reads everything.
     /// - Returns: `nil` where there are problems; the reader has all of them.
@@ -57,7 +58,8 @@ package struct RootConfig: Sendable {
         let audit = AuditConfig.read(root.section("audit"))
         let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
         let rateLimits = RateLimits.read(root.section("rate_limits"))
-        checkCertificates(root, january, sessions)
+        let tracing = TracingConfig.read(root.section("tracing"))
+        checkCertificates(root, january, sessions, tracing)
         for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
             root.section(name).finish()
         }
@@ -67,7 +69,8 @@ package struct RootConfig: Sendable {
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
             rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService)
+            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService,
+            tracing: tracing)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
@@ -139,7 +142,9 @@ package struct RootConfig: Sendable {
     }
 
     /// Certificates are tried here, so that a bad file is found with the key that names it and not at the first connection.
-    private static func checkCertificates(_ root: ConfigSection, _ january: JanuaryConfig?, _ sessions: SessionsConfig) {
+    private static func checkCertificates(
+        _ root: ConfigSection, _ january: JanuaryConfig?, _ sessions: SessionsConfig, _ tracing: TracingConfig
+    ) {
         func check(_ pem: [UInt8], _ section: ConfigSection) {
             do throws(TLSError) {
                 _ = try TLSClientContext(trust: .authorities(pem: pem))
@@ -148,6 +153,7 @@ package struct RootConfig: Sendable {
             }
         }
         if let file = january?.caFile { check(file.bytes, root.section("january")) }
+        if let file = tracing.collector?.caFile { check(file.bytes, root.section("tracing")) }
         let sections = root.section("sessions").sections("verifiers")
         for verifier in sessions.verifiers {
             guard let authority = verifier.keys.remote?.certificateAuthority,

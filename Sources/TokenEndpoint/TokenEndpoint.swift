@@ -58,6 +58,7 @@ package final class TokenEndpoint: Sendable {
     private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     let state: StateParts
     let revocations: RevocationService?
+    let tracing: Tracing?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened. The management listener answers at
@@ -110,6 +111,9 @@ package final class TokenEndpoint: Sendable {
             throw error
         }
         self.state = state
+        let tracing = try Tracing.start(
+            config, listening: publicAddress, upstream: upstream, log: log, metrics: metrics, time: time)
+        self.tracing = tracing
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(
@@ -131,8 +135,12 @@ package final class TokenEndpoint: Sendable {
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
-            on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
-            metrics: metrics)
+            on: loops[0],
+            makeExchange: { loop, authority in
+                let client = upstream.client(for: authority, on: loop)
+                guard let tracing else { return client }
+                return TracedExchange(client, tracer: tracing.tracer(on: loop), tellsServer: false, names: .byMethod)
+            }, log: log, metrics: metrics)
 
         loops[0].execute { [loop = loops[0], clockWatch] in
             let watch = ClockWatch(loop: loop, log: log)
@@ -141,7 +149,7 @@ package final class TokenEndpoint: Sendable {
         }
 
         self.revocations = Self.startRevocations(
-            state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, time: time)
+            state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, tracing: tracing, time: time)
         let control: (any RevocationControl)? = revocations ?? self.revocations
 
         let status = StatusReport(
@@ -149,7 +157,8 @@ package final class TokenEndpoint: Sendable {
             limiterHealth: sharedLimits?.health, state: state, revocations: self.revocations, time: time)
         // Before the last listener is ready, and so before anybody is told that everything is.
         loops[0].execute { [readiness] in
-            management.withLock { $0 }?.value.started(.init(readiness: readiness, status: status, control: control))
+            management.withLock { $0 }?.value.started(
+                .init(readiness: readiness, status: status, control: control, tracer: tracing?.tracer(on: firstLoop)))
         }
         server.start(
             loops: loops, sockets: [publicSocket],
@@ -159,6 +168,7 @@ package final class TokenEndpoint: Sendable {
                 return LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
                     revocations: control, sharedGate: state.shared?.makeGate(on: loop),
+                    tracer: tracing?.tracer(on: loop),
                     generation: LoopGeneration(generation, sessions: sessions, january: client))
             }, ready: oneIsReady)
     }
@@ -183,7 +193,7 @@ package final class TokenEndpoint: Sendable {
 
     private static func startRevocations(
         _ state: StateParts, _ config: RootConfig, _ january: JanuaryService, _ upstream: UpstreamParts, on loop: EventLoop,
-        shared: SharedParts, metrics: Metrics, time: any TimeSource
+        shared: SharedParts, metrics: Metrics, tracing: Tracing?, time: any TimeSource
     ) -> RevocationService? {
         let store: any RevocationStore
         let keyOf: @Sendable (String) -> EndUserKey?
@@ -202,9 +212,13 @@ package final class TokenEndpoint: Sendable {
         state.registerMetrics(metrics, service: service, time: time)
         let timeout = config.january.budget
         service.start(keepDays: config.stateRules.keepDays) {
-            JanuaryRevoker(
-                service: { january }, client: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time),
-                shared: shared, time: time, callTimeout: timeout)
+            var exchange = upstream.januaryClient(on: loop)
+            if let tracing {
+                exchange = TracedExchange(exchange, tracer: tracing.tracer(on: loop), tellsServer: true, names: .byPath)
+            }
+            return JanuaryRevoker(
+                service: { january }, client: JanuaryClient(exchange: exchange, time: time), shared: shared, time: time,
+                callTimeout: timeout)
         }
         return service
     }
@@ -281,7 +295,11 @@ package final class TokenEndpoint: Sendable {
         generation.verifiers.stop()
         managementServer?.closeAll {}
         revocations?.stop()
-        let closed: @Sendable () -> Void = { [self] in closeState(then: done) }
+        let closed: @Sendable () -> Void = { [self] in
+            // The last requests are over, so no more spans come.
+            guard let tracing else { return closeState(then: done) }
+            tracing.stop { [self] in closeState(then: done) }
+        }
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {

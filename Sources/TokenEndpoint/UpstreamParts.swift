@@ -17,6 +17,9 @@ package final class UpstreamParts: Sendable {
     /// Key sets are few and small: a connection or two each.
     private let keySetBudget = ConnectionBudget(limit: 32)
     private let januaryConfig: HTTPClientConfig
+    private let tracingTLS: TLSClientContext?
+    /// One export at a time, and one connection that is being closed.
+    private let tracingBudget = ConnectionBudget(limit: 2)
 
     package init(config: RootConfig, time: any TimeSource) throws(TokenEndpoint.StartError) {
         resolver = Resolver(time: time)
@@ -38,6 +41,10 @@ package final class UpstreamParts: Sendable {
                 contexts[authority.path] = try TLSClientContext(trust: .authorities(pem: authority.pem))
             }
             keySetTLS = contexts
+            tracingTLS =
+                try config.tracing.collector?.caFile.map { file throws(TLSError) in
+                    try TLSClientContext(trust: .authorities(pem: file.bytes))
+                } ?? systemTLS
         } catch {
             throw .tls(error)
         }
@@ -45,6 +52,7 @@ package final class UpstreamParts: Sendable {
 
     private static func needsSystemStore(_ config: RootConfig) -> Bool {
         if config.january.origin.scheme == .https && config.january.caFile == nil { return true }
+        if let collector = config.tracing.collector, collector.origin.scheme == .https, collector.caFile == nil { return true }
         return config.sessions.verifiers.contains { verifier in
             guard let remote = verifier.keys.remote, remote.certificateAuthority == nil else { return false }
             if case .keySet(let url) = remote.location { return url.origin.scheme == .https }
@@ -57,6 +65,11 @@ package final class UpstreamParts: Sendable {
         HTTPClient(
             loop: loop, tls: januaryTLS, budget: januaryBudget, config: januaryConfig, resolver: resolver,
             counters: januaryCounters)
+    }
+
+    /// For exported spans.
+    func tracingClient(on loop: EventLoop) -> any HTTPExchange {
+        HTTPClient(loop: loop, tls: tracingTLS, budget: tracingBudget, resolver: resolver)
     }
 
     /// For key sets.

@@ -16,6 +16,8 @@ final class ManagementEndpoint: RequestHandler {
         let status: StatusReport
         /// `nil`: there is no state.
         let control: (any RevocationControl)?
+        /// `nil`: nothing is traced.
+        let tracer: LoopTracer?
     }
 
     private let loop: EventLoop
@@ -62,6 +64,7 @@ final class ManagementEndpoint: RequestHandler {
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
         lines.follow(exchange, id)
+        follow(exchange, id)
         switch ManagementRoute(exchange.head.target) {
         case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
         case .ready?:
@@ -92,7 +95,26 @@ final class ManagementEndpoint: RequestHandler {
         let id = responder.makeRequestID()
         let response = responder.problem(problem, id: id)
         lines.write(exchange, id, response)
+        trace(of: exchange)?.ended(status: response.status, requestID: id)
         return .answer(response)
+    }
+
+    // MARK: Traces
+
+    /// Ends the span when the response is given, whenever that is.
+    private func follow(_ exchange: ServerExchange, _ id: RequestID) {
+        guard let trace = trace(of: exchange) else { return }
+        let other = exchange.onResponse
+        exchange.onResponse = { response in
+            other?(response)
+            trace.ended(status: response.status, requestID: id)
+        }
+    }
+
+    /// Of what people and programs ask for; probes and scrapes come every few seconds and would be most of all spans.
+    private func trace(of exchange: ServerExchange) -> RequestTrace? {
+        guard let tracer = parts?.tracer, let route = ManagementRoute(exchange.head.target)?.traced else { return nil }
+        return tracer.begin(exchange, route: route)
     }
 
     // MARK: Access
