@@ -13,6 +13,10 @@ package final class SQLiteRevocationStore: RevocationStore {
     /// Until then mints of the process before may still be committed at January.
     private let uncleanUntil: MonotonicInstant
     private let writable = Atomic<Bool>(true)
+    /// Writes since the log was last written back: it has its bound here, because only ``SQLiteSchema/writeLogBack(_:)`` may do it.
+    private let writesInLog = Atomic<Int>(0)
+    /// A few pages each.
+    private static let maxWritesInLog = 1000
 
     /// Starts the state's thread.
     package init(_ state: SQLiteState, mints: MintsInFlight, time: any TimeSource) throws(SystemError) {
@@ -49,10 +53,17 @@ package final class SQLiteRevocationStore: RevocationStore {
                     }
                     CrashPoint.reached(.afterCommit)
                     writable.store(true, ordering: .relaxed)
+                    if writesInLog.add(1, ordering: .relaxed).newValue >= Self.maxWritesInLog { writeLogBack() }
                     guard let value = result.withLock({ $0 }) else { return completion(.failure(StateError(reason: "other"))) }
                     durable(value)
                     completion(.success(value))
                 }))
+    }
+
+    /// Where it does not succeed (somebody reads the file, the disk is full) it is tried again some writes later.
+    private func writeLogBack() {
+        writesInLog.store(0, ordering: .relaxed)
+        state.thread.submit(.read({ try? SQLiteSchema.writeLogBack($0) }, refused: {}))
     }
 
     private func read<Value: Sendable>(
@@ -182,6 +193,7 @@ package final class SQLiteRevocationStore: RevocationStore {
         let wall = time.wall().nanosecondsSinceEpoch
         write(completion) { database throws(SQLiteError) in
             try SQLiteSchema.setMeta("probed_at", Array(String(wall).utf8), database)
+            try SQLiteSchema.setMeta(SQLiteSchema.logMark, [1], database)
         }
     }
 
@@ -220,9 +232,9 @@ package final class SQLiteRevocationStore: RevocationStore {
                 then()
             }
         }
-        guard isOrderly else { return finish() }
         write({ (_: Result<Void, StateError>) in finish() }) { database throws(SQLiteError) in
-            try SQLiteSchema.setMeta("clean", [1], database)
+            if isOrderly { try SQLiteSchema.setMeta("clean", [1], database) }
+            try SQLiteSchema.setMeta(SQLiteSchema.logMark, [1], database)
         }
     }
 }

@@ -114,6 +114,26 @@ enum SQLiteSchema {
             .integer(record.lateAt.nanosecondsSinceEpoch), .integer(record.nextAt.nanosecondsSinceEpoch))
     }
 
+    // MARK: The log
+
+    /// In the file itself 0, in its log 1: a file that says 0 is nothing without its log. So it says 1 whenever the log has been written back
+    /// by somebody else (an end of this process, a backup, another program).
+    static let logMark = "log"
+
+    /// Writes the log back into the file and empties it: what was overwritten in the one is gone from the other. Nobody else writes meanwhile.
+    static func writeLogBack(_ database: SQLiteDatabase) throws(SQLiteError) {
+        try database.transaction { () throws(SQLiteError) in try setMeta(logMark, [0], database) }
+        let failure: SQLiteError?
+        do throws(SQLiteError) {
+            try database.writeLogBack()
+            failure = nil
+        } catch {
+            failure = error
+        }
+        try database.transaction { () throws(SQLiteError) in try setMeta(logMark, [1], database) }
+        if let failure { throw failure }
+    }
+
     // MARK: Meta
 
     static func meta(_ name: String, _ database: SQLiteDatabase) throws(SQLiteError) -> [UInt8]? {

@@ -120,12 +120,16 @@ import Testing
 
     /// Never silently empty: each of these once held fences, or was never ours.
     @Test(arguments: [
-        "cut to nothing", "text", "pages overwritten", "file gone, log there", "of another program", "of a later version",
+        "cut to nothing", "text", "pages overwritten", "file gone, log there", "log gone", "without its ID",
+        "without its mapping",
+        "of another program", "of a later version",
     ])
     func aFileThatCannotBeTrustedIsRefused(_ damage: String) async throws {
         defer { removeFolder() }
         let (_, store) = try open()
         for number in 1...100 { try await revoke(store, UInt8(number)) }
+        // As it is when the process is killed.
+        if damage == "log gone" { try FileManager.default.copyItem(atPath: path, toPath: path + ".killed") }
         try await close(store)
         let url = URL(filePath: path)
         let expected: StateOpenError
@@ -146,6 +150,16 @@ import Testing
         case "file gone, log there":
             try FileManager.default.moveItem(atPath: path, toPath: path + "-wal")
             expected = .orphanedLog(path: path)
+        case "log gone":
+            try FileManager.default.removeItem(atPath: path)
+            try FileManager.default.moveItem(atPath: path + ".killed", toPath: path)
+            expected = .logGone(path: path)
+        case "without its ID", "without its mapping":
+            let database = try SQLiteDatabase(path: path)
+            let name = damage == "without its ID" ? "store_id" : "identity:*"
+            try database.execute("DELETE FROM meta WHERE name GLOB '\(name)'")
+            database.close()
+            expected = .damaged(path: path)
         case "of another program":
             let database = try SQLiteDatabase(path: path)
             try database.execute("PRAGMA application_id=17")
@@ -159,6 +173,80 @@ import Testing
         }
         #expect(throws: expected) { try SQLiteState.open(options(), time: SystemTime()) }
         #expect(expected.description.contains(path))
+    }
+
+    /// Each of these has no log any more and lacks nothing: a copy with its log that somebody has opened, one that was killed without a fence
+    /// since its log was written back, one that ended while a mint had no answer.
+    @Test(arguments: ["copied and opened", "not orderly"])
+    func aFileWhoseLogWasWrittenBackIsTaken(_ way: String) async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...100 { try await revoke(store, UInt8(number)) }
+        let files = FileManager.default
+        if way == "copied and opened" {
+            for suffix in ["", "-wal"] { try files.copyItem(atPath: path + suffix, toPath: folder + "/copy.db" + suffix) }
+            let database = try SQLiteDatabase(path: folder + "/copy.db")
+            try database.check()
+            database.close()
+            #expect(!files.fileExists(atPath: folder + "/copy.db-wal"))
+        }
+        try await close(store, isOrderly: false)
+        if way == "copied and opened" {
+            try files.removeItem(atPath: path)
+            try files.moveItem(atPath: folder + "/copy.db", toPath: path)
+        }
+        #expect(!files.fileExists(atPath: path + "-wal"))
+        let (state, again) = try open()
+        #expect(state.fences.fenceCount == 100 && state.findings.wasUnclean && !state.findings.mayLackChanges)
+        try await close(again)
+    }
+
+    /// Killed in the moment between two logs: the old one is written back, the new one is empty.
+    @Test func anEmptyLogIsTakenAndSaid() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".killed")
+        try await close(store)
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: path + ".killed", toPath: path)
+        try Data().write(to: URL(filePath: path + "-wal"))
+        let (state, again) = try open()
+        #expect(state.findings.wasUnclean && state.findings.mayLackChanges)
+        try await close(again)
+    }
+
+    /// Nobody else writes it back, so it has a bound of our own.
+    @Test func theLogDoesNotGrowWithoutEnd() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        let done = Promise<Void>("written")
+        let left = Lock(1500)
+        for number in 0..<1500 {
+            let bytes = [UInt8(number / 256), UInt8(number % 256)] + [UInt8](repeating: 0, count: 14)
+            store.update(
+                try #require(EndUserKey(bytes)),
+                { state, _ in state.fence = Fence(block: .user, since: WallInstant(secondsSinceEpoch: 5)) },
+                completion: { _ in
+                    let isLast = left.withLock { left in
+                        left -= 1
+                        return left == 0
+                    }
+                    if isLast { done.fulfil(()) }
+                })
+        }
+        try await done.value()
+        try await eventually("a thousand are in the file itself") {
+            let copy = self.folder + "/copy.db"
+            for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: copy + suffix) }
+            guard (try? FileManager.default.copyItem(atPath: self.path, toPath: copy)) != nil,
+                let database = try? SQLiteDatabase(path: copy)
+            else { return false }
+            var count: Int64 = 0
+            try? database.query("SELECT count(*) FROM fences") { count = $0.integer(0) ?? 0 }
+            database.close()
+            return count >= 1000
+        }
+        try await close(store)
     }
 
     @Test func completeWorkKeepsNoPlainID() async throws {
