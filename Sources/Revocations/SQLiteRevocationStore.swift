@@ -222,9 +222,11 @@ package final class SQLiteRevocationStore: RevocationStore {
 
     // MARK: End
 
-    /// Closes the file. `isOrderly`: no mint of this process can still be committed at January.
+    /// Closes the file. `isOrderly`: no mint of this process can still be committed at January. Nor may one of the process before it: what
+    /// that left behind does not end with an end in order.
     package func close(isOrderly: Bool, then: @escaping @Sendable () -> Void) {
         let state = state
+        let isOrderly = isOrderly && time.monotonic() >= uncleanUntil
         let finish: @Sendable () -> Void = {
             state.thread.stop {
                 // The lock goes last.

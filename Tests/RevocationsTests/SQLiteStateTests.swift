@@ -18,9 +18,11 @@ import Testing
         return options
     }
 
-    private func open(_ options: SQLiteState.Options? = nil) throws -> (SQLiteState, SQLiteRevocationStore) {
-        let state = try SQLiteState.open(options ?? self.options(), time: SystemTime())
-        return (state, try SQLiteRevocationStore(state, mints: MintsInFlight(maxCount: 10), time: SystemTime()))
+    private func open(
+        _ options: SQLiteState.Options? = nil, time: any TimeSource = SystemTime()
+    ) throws -> (SQLiteState, SQLiteRevocationStore) {
+        let state = try SQLiteState.open(options ?? self.options(), time: time)
+        return (state, try SQLiteRevocationStore(state, mints: MintsInFlight(maxCount: 10), time: time))
     }
 
     private func close(_ store: SQLiteRevocationStore, isOrderly: Bool = true) async throws {
@@ -75,6 +77,42 @@ import Testing
         let (third, last) = try open()
         #expect(!third.findings.wasUnclean)
         try await close(last)
+    }
+
+    /// A mint of the killed process may be committed at January until 75 s have passed, whoever starts and ends meanwhile.
+    @Test func anEndInOrderDoesNotMakeUpForTheOneBeforeIt() async throws {
+        defer { removeFolder() }
+        let time = TestTime()
+        let (_, killed) = try open(time: time)
+        try await close(killed, isOrderly: false)
+        for seconds in [10, 74] {
+            let (state, store) = try open(time: time)
+            #expect(state.findings.wasUnclean)
+            #expect(try await mayBeCommitted(store), "asked at once")
+            time.advance(by: .seconds(seconds))
+            #expect(try await mayBeCommitted(store))
+            try await close(store)
+        }
+        let (third, store) = try open(time: time)
+        #expect(third.findings.wasUnclean)
+        time.advance(by: .seconds(75))
+        #expect(try await mayBeCommitted(store) == false)
+        try await close(store)
+        let (last, again) = try open(time: time)
+        #expect(!last.findings.wasUnclean)
+        #expect(try await mayBeCommitted(again) == false)
+        try await close(again)
+    }
+
+    private func mayBeCommitted(_ store: SQLiteRevocationStore) async throws -> Bool {
+        let key = try #require(EndUserKey([UInt8](repeating: 1, count: 16)))
+        let id = try #require(RevocationID(bytes: [UInt8](repeating: 1, count: 16)))
+        let now = WallInstant(secondsSinceEpoch: 5)
+        let record = RevocationRecord(
+            id: id, key: key, endUserID: "user-1", block: .none, requestedAt: now, fencedAt: now, lateAt: now, nextAt: now)
+        let mints = Promise<Result<OlderMints, StateError>>("mints")
+        store.olderMints(of: record, completion: { mints.fulfil($0) })
+        return try await mints.value().get().areUnanswered
     }
 
     @Test func aSecondOneIsRefused() async throws {
