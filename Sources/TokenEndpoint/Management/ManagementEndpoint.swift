@@ -44,6 +44,9 @@ final class ManagementEndpoint: RequestHandler {
         revocations = RevocationHandler(loop: loop, control: parts.control, subjects: subjects)
     }
 
+    /// Requests that wait for the state, or for January.
+    var unansweredCount: Int { revocations.unansweredCount }
+
     // MARK: RequestHandler
 
     /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
