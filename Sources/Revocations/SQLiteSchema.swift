@@ -67,6 +67,22 @@ enum SQLiteSchema {
         return record
     }
 
+    /// A row that cannot be what was written would be a fence that holds for nobody, or work that is never done: `.corrupt`.
+    static func checkRows(_ database: SQLiteDatabase) throws(SQLiteError) {
+        let isKey = { "typeof(\($0)) = 'blob' AND length(\($0)) = 16" }
+        let areNumbers = { (names: [String]) in names.map { "typeof(\($0)) = 'integer'" }.joined(separator: " AND ") }
+        let fence = "\(isKey("end_user")) AND \(areNumbers(["since"])) AND block IN (1, 2)"
+        let numbers = ["requested_at", "fenced_at", "generation", "revoked_count", "attempts", "late_at", "next_at"]
+        let work =
+            "\(isKey("id")) AND \(isKey("end_user")) AND \(areNumbers(numbers)) AND phase IN (0, 1, 2) AND block IN (0, 1, 2)"
+            + " AND lifts IN (0, 1) AND (phase = 2 OR typeof(end_user_id) = 'text')"
+        var isSound = true
+        for (table, rule) in [("fences", fence), ("revocations", work)] {
+            try database.query("SELECT 1 FROM \(table) WHERE NOT (\(rule)) LIMIT 1") { _ in isSound = false }
+        }
+        if !isSound { throw .corrupt }
+    }
+
     // MARK: One user
 
     static func read(_ key: EndUserKey, _ database: SQLiteDatabase) throws(SQLiteError) -> UserState {

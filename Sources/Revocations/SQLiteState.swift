@@ -76,7 +76,10 @@ package struct SQLiteState: Sendable {
         if id != SQLiteSchema.applicationID { throw .foreign(path: path) }
         let version = try sqlite(path) { () throws(SQLiteError) in try database.userVersion() }
         if version > SQLiteSchema.migrations.count { throw .newer(path: path) }
-        _ = try sqlite(path) { () throws(SQLiteError) in try database.migrate(SQLiteSchema.migrations) }
+        try sqlite(path) { () throws(SQLiteError) in
+            try database.migrate(SQLiteSchema.migrations)
+            try SQLiteSchema.checkRows(database)
+        }
 
         let hash = try prepareHash(database, options)
         try checkIdentity(database, options, hash, &findings)
@@ -151,7 +154,20 @@ package struct SQLiteState: Sendable {
             case .corrupt, .notADatabase: throw .damaged(path: path)
             case .readOnly: throw .unusable(path: path, reason: "it is read-only; make file and folder writable for this process")
             case .full: throw .unusable(path: path, reason: "the disk is full")
-            case .cannotOpen, .io, .tooBusy, .other: throw .unusable(path: path, reason: error.reason)
+            case .cannotOpen:
+                throw .unusable(
+                    path: path, reason: "SQLite cannot open it; make file and folder readable and writable for this process")
+            case .io(let code):
+                throw .unusable(
+                    path: path, reason: "reading or writing failed (SQLite \(code)); look at the disk and the kernel's log")
+            case .tooBusy, .other:
+                // A table or column that is not there, say: the file passes every check and is none of ours.
+                throw .unusable(
+                    path: path,
+                    reason:
+                        "SQLite reports an error (\(error.detail)) that its checks have not found; if it comes again, move the file,"
+                        + " \(path)-wal and \(path)-shm away, together, and put a backup in their place; if there is none, start without"
+                        + " and revoke every deleted account again, for their fences are lost")
             }
         }
     }

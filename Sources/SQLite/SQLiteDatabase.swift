@@ -168,10 +168,10 @@ package final class SQLiteDatabase {
         if isBusy { throw .busy }
     }
 
-    /// Looks at every page.
+    /// Looks at every page, and whether tables and indexes say the same.
     package func check() throws(SQLiteError) {
         var answer = ""
-        try query("PRAGMA quick_check(1)") { answer = $0.text(0) ?? "" }
+        try query("PRAGMA integrity_check(1)") { answer = $0.text(0) ?? "" }
         guard answer == "ok" else { throw .corrupt }
     }
 

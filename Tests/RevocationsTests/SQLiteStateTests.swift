@@ -287,6 +287,64 @@ import Testing
         try await close(store)
     }
 
+    /// Pages, indexes and structure are sound, and still it is not what was written.
+    @Test(arguments: [
+        "UPDATE fences SET end_user = x'0102' WHERE end_user = x'01010101010101010101010101010101'",
+        "UPDATE fences SET end_user = 'sixteen letters!' WHERE end_user = x'01010101010101010101010101010101'",
+        "UPDATE fences SET block = 7", "UPDATE fences SET block = 'user'", "UPDATE fences SET since = 'now'",
+        "UPDATE revocations SET end_user = x'01' WHERE number = 1", "UPDATE revocations SET id = x'01' WHERE number = 1",
+        "UPDATE revocations SET phase = 9", "UPDATE revocations SET end_user_id = NULL",
+        "UPDATE revocations SET next_at = 'soon'",
+    ])
+    func aRowThatCannotBeWhatWasWrittenIsDamage(_ change: String) async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...3 { try await revoke(store, UInt8(number)) }
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute(change)
+        try database.check()
+        database.close()
+        #expect(throws: StateOpenError.damaged(path: path)) { try SQLiteState.open(options(), time: SystemTime()) }
+    }
+
+    /// `quick_check` would not see it: an index that has lost an entry hides work from who asks for it.
+    @Test func anIndexThatLacksARowIsDamage() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...3 { try await revoke(store, UInt8(number)) }
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute("PRAGMA writable_schema=ON")
+        // Rows change while the index is not known, and it comes back as it was.
+        try database.execute("CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'work_by_time'")
+        try database.execute("DELETE FROM sqlite_schema WHERE name = 'work_by_time'")
+        database.close()
+        let without = try SQLiteDatabase(path: path)
+        try without.execute("UPDATE revocations SET next_at = next_at + 1 WHERE number = 2")
+        try without.execute("PRAGMA writable_schema=ON")
+        try without.execute("INSERT INTO sqlite_schema SELECT * FROM kept")
+        without.close()
+        let whole = try SQLiteDatabase(path: path)
+        try whole.execute("DROP TABLE kept")
+        #expect(throws: SQLiteError.corrupt) { try whole.check() }
+        whole.close()
+        #expect(throws: StateOpenError.damaged(path: path)) { try SQLiteState.open(options(), time: SystemTime()) }
+    }
+
+    @Test func whatSQLiteCannotDoSaysWhichFileAndWhatToDo() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute("ALTER TABLE fences RENAME TO gates")
+        database.close()
+        let error = #expect(throws: StateOpenError.self) { try SQLiteState.open(options(), time: SystemTime()) }
+        let text = error?.description ?? ""
+        #expect(text.contains("state: \(path) cannot be used: SQLite reports an error (code 1)"))
+        #expect(text.contains("\(path)-wal and \(path)-shm away, together, and put a backup in their place"))
+    }
+
     @Test func completeWorkKeepsNoPlainID() async throws {
         defer { removeFolder() }
         let (_, store) = try open()
