@@ -17,6 +17,8 @@ package final class SQLiteRevocationStore: RevocationStore {
     private let writesInLog = Atomic<Int>(0)
     /// A few pages each.
     private static let maxWritesInLog = 1000
+    /// Work has ended since then: its ID is to go from the log, too.
+    private let hasEndedWork = Atomic<Bool>(false)
 
     /// Starts the state's thread.
     package init(_ state: SQLiteState, mints: MintsInFlight, time: any TimeSource) throws(SystemError) {
@@ -63,7 +65,13 @@ package final class SQLiteRevocationStore: RevocationStore {
     /// Where it does not succeed (somebody reads the file, the disk is full) it is tried again some writes later.
     private func writeLogBack() {
         writesInLog.store(0, ordering: .relaxed)
-        state.thread.submit(.read({ try? SQLiteSchema.writeLogBack($0) }, refused: {}))
+        let hadEndedWork = hasEndedWork.exchange(false, ordering: .relaxed)
+        let again: @Sendable () -> Void = { [self] in if hadEndedWork { hasEndedWork.store(true, ordering: .relaxed) } }
+        state.thread.submit(
+            .read(
+                { database in
+                    do throws(SQLiteError) { try SQLiteSchema.writeLogBack(database) } catch { again() }
+                }, refused: again))
     }
 
     private func read<Value: Sendable>(
@@ -88,7 +96,10 @@ package final class SQLiteRevocationStore: RevocationStore {
     ) {
         write(
             completion,
-            durable: { [state] user in state.fences.set(key, fence: user.fence, isPending: user.isPending) }
+            durable: { [self] user in
+                state.fences.set(key, fence: user.fence, isPending: user.isPending)
+                if !user.ended.isEmpty { hasEndedWork.store(true, ordering: .relaxed) }
+            }
         ) { database throws(SQLiteError) in
             let old = try SQLiteSchema.read(key, database)
             var new = old
@@ -195,6 +206,7 @@ package final class SQLiteRevocationStore: RevocationStore {
             try SQLiteSchema.setMeta("probed_at", Array(String(wall).utf8), database)
             try SQLiteSchema.setMeta(SQLiteSchema.logMark, [1], database)
         }
+        if hasEndedWork.load(ordering: .relaxed) { writeLogBack() }
     }
 
     package func forget(olderThan limit: WallInstant, completion: @escaping Completion<Void>) {

@@ -362,9 +362,20 @@ import Testing
         store.page(pendingOnly: false, limit: 10, after: nil, completion: { page.fulfil($0) })
         let records = try #require(try await page.value().get())
         #expect(records.map(\.endUserID) == [nil] && records.map(\.phase) == [.over] && records.map(\.revokedCount) == [2])
+        // What is told apart by it: while there is something to ask January it is there.
+        try await revoke(store, 2, .none)
+        func isThere(_ text: String) throws -> Bool {
+            try ["", "-wal"].contains { try Data(contentsOf: URL(filePath: path + $0)).range(of: Data(text.utf8)) != nil }
+        }
+        #expect(try isThere("user-1") && isThere("user-2"))
+        // Every few seconds, long before the end of the process.
+        let probed = Promise<Result<Void, StateError>>("probed")
+        store.probe(completion: { probed.fulfil($0) })
+        try await probed.value().get()
+        try await eventually("gone from both files") { (try? isThere("user-1")) == false }
+        #expect(try isThere("user-2"))
         try await close(store)
-        let bytes = try Data(contentsOf: URL(filePath: path))
-        #expect(bytes.range(of: Data("user-1".utf8)) == nil)
+        #expect(try Data(contentsOf: URL(filePath: path)).range(of: Data("user-1".utf8)) == nil)
     }
 
     @Test func aMillionFencesCostLessThan200BytesEach() throws {
