@@ -117,7 +117,13 @@ package final class RedisMintGate {
     }
 
     private func decision(_ result: Result<RedisReply, RedisError>) -> FenceDecision {
-        guard case .success(let reply) = result else { return .unavailable }
+        let reply: RedisReply
+        switch result {
+        case .success(let given): reply = given
+        case .failure(let error):
+            state.doubt(after: error)
+            return .unavailable
+        }
         switch reply.array?.first?.integer {
         case 0: return .free
         case 1: return .revoked

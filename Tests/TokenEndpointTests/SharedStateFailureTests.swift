@@ -156,6 +156,9 @@ struct SharedStateFailureTests {
             let answer = try await endpoint.mint(try endpoint.session(user))
             #expect(answer.status == 503 && answer.code == "state_unavailable" && answer.fields["retry-after"] != nil)
         }
+        // Not with the next look a minute later.
+        try await eventually("known and said", within: 10) { (try? await endpoint.metric("state_readable")) == 0 }
+        #expect(endpoint.logLines("the state in Redis cannot be used").map { $0["reason"]?.string } == ["timed_out"])
         redis.thaw()
         try await eventually("goes on", within: 20) { (try? await endpoint.mint(try endpoint.session("user-2")))?.status == 201 }
         #expect(try await endpoint.mint(try endpoint.session()).code == "access_revoked")
