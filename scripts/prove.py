@@ -2,11 +2,12 @@
 """Random interleavings of mints, revocations and lifts over real processes, and what must be true of them afterwards.
 
 One interleaving is one end user: some mints, revocations with random blocks, a lift perhaps, each at a random moment and a random replica, while
-January (the simulator) is slow, refuses, breaks connections before and after its work, and replicas and Redis die by SIGKILL and come back.
+January (the simulator) is slow, refuses, breaks connections before and after its work, and replicas and Redis die by SIGKILL and come back. A third of
+the replicas' ends are by SIGTERM, some of them soon after a SIGKILL.
 Afterwards the simulator's token table and ledger and what the clients were told are held against each other:
 
   1  after a 200 no token is alive that was delivered or withheld before it (block user: at all; sessions, none: asked for before the revocation;
-     there also those whose answer was lost)
+     there also those whose answer was lost, and all that January has made before `completed_at`, in the end, after a 202, too)
   2  a token whose answer was lost is dead 90 s after a block
   3  every revocation that was acknowledged (200, 202) is known and complete in the end, and its block holds on every replica
   4  after a lift everybody mints again, and no token minted after a 200 or a lift is hit by an older sweep
@@ -121,6 +122,15 @@ class Process:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def end(self):
+        """In order."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
 
 class World:
     def __init__(self, options):
@@ -131,6 +141,7 @@ class World:
         self.requests = collections.defaultdict(list)     # user -> revocations
         self.lifts = collections.defaultdict(list)        # user -> (asked, answered)
         self.kills = []
+        self.ends = collections.Counter()
         self.ledger = {}
         self.ledger_from = 0
         self.broken = []
@@ -241,7 +252,8 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
         try:
             status, answer = await self.manage(
                 index, 'POST', '/january/client-token-revocations', {'end_user_id': user, 'block': block})
-            request.update(status=status, id=answer.get('id'))
+            request.update(
+                status=status, id=answer.get('id'), blocked=answer.get('blocked'), completed=instant(answer.get('completed_at')))
         except Gone:
             pass
         request['answered'] = time.time()
@@ -378,11 +390,16 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
                 self.kills.append(time.time())
             else:
                 index = self.random.randrange(len(self.replicas))
-                self.kills.append(time.time())
-                self.replicas[index].kill()
-                await asyncio.sleep(self.random.random() * 0.5)
-                self.replicas[index].start()
-                await self.ready(index)
+                ends = self.random.choice([['kill'], ['kill'], ['kill'], ['kill'], ['end'], ['kill', 'end']])
+                for end in ends:
+                    self.kills.append(time.time())
+                    # Others go on meanwhile: an end in order takes its time.
+                    await asyncio.to_thread(getattr(self.replicas[index], end))
+                    self.ends[end] += 1
+                    await asyncio.sleep(self.random.random() * 0.5)
+                    self.replicas[index].start()
+                    await self.ready(index)
+                    await asyncio.sleep(self.random.random())
 
     async def sabotage(self):
         """Breaks a rule from outside, to see that it is found."""
@@ -508,7 +525,7 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
             figures['revocations asked'] += 1
             figures['acknowledged %d' % request['status']] += 1
             if request['status'] in (200, 202):
-                await self.check_acknowledged(user, request)
+                await self.check_acknowledged(user, request, tokens, first_lift, figures)
             if request['status'] == 200:
                 self.check_promise(user, request, tokens, first_lift)
         self.check_late(user, tokens, first_lift, sweeps, figures)
@@ -520,10 +537,17 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
                 self.violation(user, 'a token minted afterwards was hit by an older sweep: %s' % token)
             figures['minted after a lift'] += 1
 
-    async def check_acknowledged(self, user, request):
+    async def check_acknowledged(self, user, request, tokens, first_lift, figures):
         status, answer = await self.manage(0, 'GET', '/january/client-token-revocations/%s' % request['id'])
         if status != 200 or answer.get('status') != 'complete':
             self.violation(user, 'acknowledged and lost: %s %s' % (request, answer))
+        elif answer['blocked'] != 'user':
+            # Nothing is swept later: what January had made by then is dead, whatever became of its answer.
+            end = min(instant(answer['completed_at']), first_lift) - 0.002
+            for token in tokens:
+                figures['before a completion'] += token['issued'] < end
+                if token['issued'] < end and not token['revoked']:
+                    self.violation(user, 'alive after a completion: %s %s' % (answer, token))
         strictest = max((r for r in self.requests[user] if r['status'] in (200, 202)), key=lambda r: STRENGTH[r['block']])['block']
         if not self.lifts[user] and strictest == 'user' and request is self.requests[user][-1]:
             for index in range(len(self.ports)):
@@ -536,10 +560,10 @@ drain: { delay_seconds: 0, timeout_seconds: 5 }
             is_dead = token['revoked'] and token['revoked'] <= request['answered'] + 0.001
             if is_dead:
                 continue
-            if request['block'] == 'user':
+            if request['blocked'] == 'user':
                 if token['kind'] != 'lost' and token['issued'] < min(request['answered'], first_lift):
                     self.violation(user, 'alive after a 200: %s %s' % (request, token))
-            elif token['issued'] < min(request['asked'], first_lift):
+            elif token['issued'] < min((request['completed'] or request['asked']) - 0.002, first_lift):
                 self.violation(user, 'alive after a 200: %s %s' % (request, token))
 
     def check_late(self, user, tokens, first_lift, sweeps, figures):
@@ -591,6 +615,7 @@ def main():
     print('%s: ' % options.state + ', '.join('%s %d' % item for item in sorted(f.items())))
     print('%s: minted %d = delivered %d + withheld %d + lost %d; %.0f s of interleavings, %d kills' % (
         options.state, f['minted'], f['delivered'], f['withheld'], f['lost'], took, options.kills))
+    print('%s: replicas ended %d times by SIGKILL, %d by SIGTERM' % (options.state, world.ends['kill'], world.ends['end']))
     if world.broken:
         print('%s: BROKEN: %d, seed %d, logs in %s' % (options.state, len(world.broken), options.seed, world.folder))
         return 1

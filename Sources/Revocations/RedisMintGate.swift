@@ -10,7 +10,9 @@ package final class RedisMintGate {
     private static let shortestLook = Duration.milliseconds(100)
 
     package struct Ticket {
-        let key: EndUserKey
+        let endUserID: String
+        /// `nil`: the state had never been read.
+        let key: EndUserKey?
         let name: [UInt8]
         let sessionStartedAt: [UInt8]
         let deadline: MonotonicInstant
@@ -37,11 +39,11 @@ package final class RedisMintGate {
         _ endUserID: String, sessionStartedAt: Double?, deadline: MonotonicInstant,
         completion: @escaping (FenceDecision, Ticket?) -> Void
     ) {
+        let started = sessionStartedAt.map { $0.isFinite ? Array(String($0).utf8) : [] } ?? []
         guard let known = state.current, let key = EndUserKey(endUserID, under: known.hash) else {
-            return unreadable(completion)
+            return unreadable(endUserID, started, deadline, completion)
         }
         let name = state.nextMint()
-        let started = sessionStartedAt.map { $0.isFinite ? Array(String($0).utf8) : [] } ?? []
         let left = max(0, (deadline - loop.now).wholeNanoseconds / 1_000_000)
         let asked = loop.now
         client.run(
@@ -51,47 +53,77 @@ package final class RedisMintGate {
             deadline: min(deadline, asked + Self.callTimeout)
         ) { [self] result in
             let ticket = Ticket(
-                key: key, name: name, sessionStartedAt: started, deadline: deadline, lookedAt: asked, isUnchecked: false)
+                endUserID: endUserID, key: key, name: name, sessionStartedAt: started, deadline: deadline, lookedAt: asked,
+                isUnchecked: false)
             switch decision(result) {
             case .unavailable:
                 // It may be in flight all the same, and would be waited for.
                 if case .failure(let error) = result, error.mayHaveRun { look(ticket, then: .leave) { _ in } }
-                unreadable(completion)
+                unreadable(endUserID, started, deadline, completion)
             case .free: completion(.free, ticket)
             case let decision: completion(decision, nil)
             }
         }
     }
 
-    private func unreadable(_ completion: (FenceDecision, Ticket?) -> Void) {
-        guard state.options.allowsWhenUnreadable, let key = EndUserKey([UInt8](repeating: 0, count: 16)) else {
-            return completion(.unavailable, nil)
-        }
+    private func unreadable(
+        _ endUserID: String, _ started: [UInt8], _ deadline: MonotonicInstant, _ completion: (FenceDecision, Ticket?) -> Void
+    ) {
+        guard state.options.allowsWhenUnreadable else { return completion(.unavailable, nil) }
         completion(
             .free,
             Ticket(
-                key: key, name: [], sessionStartedAt: [], deadline: loop.now, lookedAt: loop.now, isUnchecked: true))
+                endUserID: endUserID, key: state.key(of: endUserID), name: state.nextMint(), sessionStartedAt: started,
+                deadline: deadline, lookedAt: loop.now, isUnchecked: true))
     }
 
     /// Looks again and, unless the mint goes on, takes it out.
     package func look(_ ticket: Ticket, then after: After, completion: @escaping (FenceDecision) -> Void) {
-        if ticket.isUnchecked { return completion(.free) }
-        guard let known = state.remembered else { return completion(.unavailable) }
+        if ticket.isUnchecked { return lookUnchecked(ticket, then: after, completion) }
+        guard let known = state.remembered, let key = ticket.key else { return completion(.unavailable) }
+        run(
+            RedisStateScripts.look,
+            [RedisStateScripts.store, RedisStateScripts.user(key), RedisStateScripts.flight(key)],
+            [known.storeID, ticket.sessionStartedAt, ticket.name, Array(after.rawValue.utf8)], of: ticket, completion)
+    }
+
+    /// It was never in flight, so a revocation has not waited for it; but a fence that is there now counts, once the state can be read again.
+    /// Nobody waits for the state meanwhile.
+    private func lookUnchecked(_ ticket: Ticket, then after: After, _ completion: @escaping (FenceDecision) -> Void) {
+        guard let known = state.current, let key = ticket.key ?? EndUserKey(ticket.endUserID, under: known.hash) else {
+            return completion(.free)
+        }
+        let user = [RedisStateScripts.store, RedisStateScripts.user(key)]
+        if after == .unanswered {
+            // January may still commit it: from here on revocations know of it.
+            run(
+                RedisStateScripts.look, user + [RedisStateScripts.flight(key)],
+                [known.storeID, ticket.sessionStartedAt, ticket.name, Array(after.rawValue.utf8)], of: ticket, completion)
+        } else {
+            run(RedisStateScripts.decide, user, [known.storeID, ticket.sessionStartedAt], of: ticket, completion)
+        }
+    }
+
+    private func run(
+        _ script: RedisScript, _ keys: [[UInt8]], _ arguments: [[UInt8]], of ticket: Ticket,
+        _ completion: @escaping (FenceDecision) -> Void
+    ) {
         // Within the budget, but an answer that came at its end has its look all the same.
         let deadline = max(min(ticket.deadline, loop.now + Self.callTimeout), loop.now + Self.shortestLook)
-        client.run(
-            RedisStateScripts.look,
-            keys: [RedisStateScripts.store, RedisStateScripts.user(ticket.key), RedisStateScripts.flight(ticket.key)],
-            arguments: [known.storeID, ticket.sessionStartedAt, ticket.name, Array(after.rawValue.utf8)],
-            deadline: deadline
-        ) { [self] result in
+        client.run(script, keys: keys, arguments: arguments, deadline: deadline) { [self] result in
             let decision = decision(result)
             completion(decision == .unavailable && state.options.allowsWhenUnreadable ? .free : decision)
         }
     }
 
     private func decision(_ result: Result<RedisReply, RedisError>) -> FenceDecision {
-        guard case .success(let reply) = result else { return .unavailable }
+        let reply: RedisReply
+        switch result {
+        case .success(let given): reply = given
+        case .failure(let error):
+            state.doubt(after: error)
+            return .unavailable
+        }
         switch reply.array?.first?.integer {
         case 0: return .free
         case 1: return .revoked

@@ -42,6 +42,7 @@ package final class RedisRevocationStore: RevocationStore {
             client.value.run(
                 script, keys: call.keys, arguments: call.arguments, deadline: loop.now + Self.callTimeout
             ) { result in
+                if case .failure(let error) = result { state.doubt(after: error) }
                 completion(result.mapError(Self.failure).flatMap { Self.parts($0, state) })
             }
         }
@@ -58,6 +59,7 @@ package final class RedisRevocationStore: RevocationStore {
         let call = Self.call(known, keys, arguments)
         loop.execute {
             writes.value.submit(call) { result in
+                if case .failure(let error) = result { state.doubt(after: error) }
                 completion(
                     result.mapError(Self.failure).flatMap { reply, isOnDisk in
                         Self.parts(reply, state).flatMap { parts in

@@ -114,6 +114,9 @@ enum RedisStateScripts {
             return {decision}
             """)
 
+    /// A look and nothing else, for a mint that was let in while the state could not be read. KEYS: store, user. ARGV: store, session's beginning.
+    static let decide = RedisScript(guardText + decideText + "return {decide(ARGV[2])}")
+
     /// KEYS: store, user, flight. Answers how many are under way, how many got no answer.
     static let mints = RedisScript(
         guardText + clockText + """

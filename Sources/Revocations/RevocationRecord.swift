@@ -37,7 +37,7 @@ package struct RevocationRecord: Sendable, Hashable {
     package var generation: Int
     package var completedAt: WallInstant?
     package var revokedCount = 0
-    /// Calls to January that failed.
+    /// Calls to January that failed, or never came to an end.
     package var attempts = 0
     package var lastError: String?
     /// The fence goes when the work is complete.

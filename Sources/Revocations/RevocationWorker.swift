@@ -239,6 +239,7 @@ final class RevocationWorker {
             awaitingMints.insert(key)
             if !lookAgain.isScheduled { loop.schedule(lookAgain, after: Self.look) }
         case .rest(let until): rest(key, until: until, failure: nil)
+        case .giveWay: rest(key, until: now.steady + backoff(machine.record, retryAfter: nil), failure: "tokens_keep_coming")
         case .complete(let isLate): complete(key, isLate: isLate)
         }
     }
@@ -282,10 +283,12 @@ final class RevocationWorker {
             if !ready.contains(key) { ready.append(key) }
         case .failed(let reason, let retryAfter):
             active[key]?.machine.failed()
-            let delay = Backoff.delay(
-                attempts: record.attempts + 1, retryAfter: retryAfter, fraction: Double.random(in: 0...1))
-            rest(key, until: clock.now().steady + delay, failure: reason)
+            rest(key, until: clock.now().steady + backoff(record, retryAfter: retryAfter), failure: reason)
         }
+    }
+
+    private func backoff(_ record: RevocationRecord, retryAfter: Duration?) -> Duration {
+        Backoff.delay(attempts: record.attempts + 1, retryAfter: retryAfter, fraction: Double.random(in: 0...1))
     }
 
     private func rest(_ key: EndUserKey, until: WallInstant, failure: String?) {

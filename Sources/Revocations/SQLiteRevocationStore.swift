@@ -13,6 +13,12 @@ package final class SQLiteRevocationStore: RevocationStore {
     /// Until then mints of the process before may still be committed at January.
     private let uncleanUntil: MonotonicInstant
     private let writable = Atomic<Bool>(true)
+    /// Writes since the log was last written back: it has its bound here, because only ``SQLiteSchema/writeLogBack(_:)`` may do it.
+    private let writesInLog = Atomic<Int>(0)
+    /// A few pages each.
+    private static let maxWritesInLog = 1000
+    /// Work has ended since then: its ID is to go from the log, too.
+    private let hasEndedWork = Atomic<Bool>(false)
 
     /// Starts the state's thread.
     package init(_ state: SQLiteState, mints: MintsInFlight, time: any TimeSource) throws(SystemError) {
@@ -49,10 +55,23 @@ package final class SQLiteRevocationStore: RevocationStore {
                     }
                     CrashPoint.reached(.afterCommit)
                     writable.store(true, ordering: .relaxed)
+                    if writesInLog.add(1, ordering: .relaxed).newValue >= Self.maxWritesInLog { writeLogBack() }
                     guard let value = result.withLock({ $0 }) else { return completion(.failure(StateError(reason: "other"))) }
                     durable(value)
                     completion(.success(value))
                 }))
+    }
+
+    /// Where it does not succeed (somebody reads the file, the disk is full) it is tried again some writes later.
+    private func writeLogBack() {
+        writesInLog.store(0, ordering: .relaxed)
+        let hadEndedWork = hasEndedWork.exchange(false, ordering: .relaxed)
+        let again: @Sendable () -> Void = { [self] in if hadEndedWork { hasEndedWork.store(true, ordering: .relaxed) } }
+        state.thread.submit(
+            .read(
+                { database in
+                    do throws(SQLiteError) { try SQLiteSchema.writeLogBack(database) } catch { again() }
+                }, refused: again))
     }
 
     private func read<Value: Sendable>(
@@ -77,7 +96,10 @@ package final class SQLiteRevocationStore: RevocationStore {
     ) {
         write(
             completion,
-            durable: { [state] user in state.fences.set(key, fence: user.fence, isPending: user.isPending) }
+            durable: { [self] user in
+                state.fences.set(key, fence: user.fence, isPending: user.isPending)
+                if !user.ended.isEmpty { hasEndedWork.store(true, ordering: .relaxed) }
+            }
         ) { database throws(SQLiteError) in
             let old = try SQLiteSchema.read(key, database)
             var new = old
@@ -182,7 +204,9 @@ package final class SQLiteRevocationStore: RevocationStore {
         let wall = time.wall().nanosecondsSinceEpoch
         write(completion) { database throws(SQLiteError) in
             try SQLiteSchema.setMeta("probed_at", Array(String(wall).utf8), database)
+            try SQLiteSchema.setMeta(SQLiteSchema.logMark, [1], database)
         }
+        if hasEndedWork.load(ordering: .relaxed) { writeLogBack() }
     }
 
     package func forget(olderThan limit: WallInstant, completion: @escaping Completion<Void>) {
@@ -210,9 +234,11 @@ package final class SQLiteRevocationStore: RevocationStore {
 
     // MARK: End
 
-    /// Closes the file. `isOrderly`: no mint of this process can still be committed at January.
+    /// Closes the file. `isOrderly`: no mint of this process can still be committed at January. Nor may one of the process before it: what
+    /// that left behind does not end with an end in order.
     package func close(isOrderly: Bool, then: @escaping @Sendable () -> Void) {
         let state = state
+        let isOrderly = isOrderly && time.monotonic() >= uncleanUntil
         let finish: @Sendable () -> Void = {
             state.thread.stop {
                 // The lock goes last.
@@ -220,9 +246,9 @@ package final class SQLiteRevocationStore: RevocationStore {
                 then()
             }
         }
-        guard isOrderly else { return finish() }
         write({ (_: Result<Void, StateError>) in finish() }) { database throws(SQLiteError) in
-            try SQLiteSchema.setMeta("clean", [1], database)
+            if isOrderly { try SQLiteSchema.setMeta("clean", [1], database) }
+            try SQLiteSchema.setMeta(SQLiteSchema.logMark, [1], database)
         }
     }
 }

@@ -67,6 +67,22 @@ enum SQLiteSchema {
         return record
     }
 
+    /// A row that cannot be what was written would be a fence that holds for nobody, or work that is never done: `.corrupt`.
+    static func checkRows(_ database: SQLiteDatabase) throws(SQLiteError) {
+        let isKey = { "typeof(\($0)) = 'blob' AND length(\($0)) = 16" }
+        let areNumbers = { (names: [String]) in names.map { "typeof(\($0)) = 'integer'" }.joined(separator: " AND ") }
+        let fence = "\(isKey("end_user")) AND \(areNumbers(["since"])) AND block IN (1, 2)"
+        let numbers = ["requested_at", "fenced_at", "generation", "revoked_count", "attempts", "late_at", "next_at"]
+        let work =
+            "\(isKey("id")) AND \(isKey("end_user")) AND \(areNumbers(numbers)) AND phase IN (0, 1, 2) AND block IN (0, 1, 2)"
+            + " AND lifts IN (0, 1) AND (phase = 2 OR typeof(end_user_id) = 'text')"
+        var isSound = true
+        for (table, rule) in [("fences", fence), ("revocations", work)] {
+            try database.query("SELECT 1 FROM \(table) WHERE NOT (\(rule)) LIMIT 1") { _ in isSound = false }
+        }
+        if !isSound { throw .corrupt }
+    }
+
     // MARK: One user
 
     static func read(_ key: EndUserKey, _ database: SQLiteDatabase) throws(SQLiteError) -> UserState {
@@ -112,6 +128,26 @@ enum SQLiteSchema {
             .integer(Int64(record.revokedCount)), .integer(Int64(record.attempts)),
             record.lastError.map { .text($0) } ?? .null, .integer(record.lifts ? 1 : 0),
             .integer(record.lateAt.nanosecondsSinceEpoch), .integer(record.nextAt.nanosecondsSinceEpoch))
+    }
+
+    // MARK: The log
+
+    /// In the file itself 0, in its log 1: a file that says 0 is nothing without its log. So it says 1 whenever the log has been written back
+    /// by somebody else (an end of this process, a backup, another program).
+    static let logMark = "log"
+
+    /// Writes the log back into the file and empties it: what was overwritten in the one is gone from the other. Nobody else writes meanwhile.
+    static func writeLogBack(_ database: SQLiteDatabase) throws(SQLiteError) {
+        try database.transaction { () throws(SQLiteError) in try setMeta(logMark, [0], database) }
+        let failure: SQLiteError?
+        do throws(SQLiteError) {
+            try database.writeLogBack()
+            failure = nil
+        } catch {
+            failure = error
+        }
+        try database.transaction { () throws(SQLiteError) in try setMeta(logMark, [1], database) }
+        if let failure { throw failure }
     }
 
     // MARK: Meta

@@ -26,6 +26,8 @@ package struct SQLiteState: Sendable {
         package var isNew = false
         /// The last process did not end in order.
         package var wasUnclean = false
+        /// Nor can it be told whether all that its log had is there.
+        package var mayLackChanges = false
         /// The mode of a folder that others may read.
         package var openFolderMode: UInt32?
         /// Keys that differ and were accepted.
@@ -59,12 +61,14 @@ package struct SQLiteState: Sendable {
             let log = try system(path) { () throws(SystemError) in try StateFile.info(path + "-wal") }
             if log != nil { throw .orphanedLog(path: path) }
             if options.mustExist { throw .missing(path: path) }
-            try create(path)
+            try create(options)
         } else if info?.byteCount == 0 {
             // A new file gets its name when it is whole: an empty one has lost what it had.
             throw .damaged(path: path)
         }
         try system(path) { () throws(SystemError) in try StateFile.makePrivate(path) }
+        // Before SQLite makes one.
+        let hasLog = try system(path) { () throws(SystemError) in try StateFile.info(path + "-wal") } != nil
         let database = try sqlite(path) { () throws(SQLiteError) in try SQLiteDatabase(path: path) }
         // Before anything in it is believed.
         try sqlite(path) { () throws(SQLiteError) in try database.check() }
@@ -72,11 +76,14 @@ package struct SQLiteState: Sendable {
         if id != SQLiteSchema.applicationID { throw .foreign(path: path) }
         let version = try sqlite(path) { () throws(SQLiteError) in try database.userVersion() }
         if version > SQLiteSchema.migrations.count { throw .newer(path: path) }
-        _ = try sqlite(path) { () throws(SQLiteError) in try database.migrate(SQLiteSchema.migrations) }
+        try sqlite(path) { () throws(SQLiteError) in
+            try database.migrate(SQLiteSchema.migrations)
+            try SQLiteSchema.checkRows(database)
+        }
 
         let hash = try prepareHash(database, options)
         try checkIdentity(database, options, hash, &findings)
-        let storeID = try begin(database, path, &findings, now: time.wall())
+        let storeID = try begin(database, path, hasLog: hasLog, &findings, now: time.wall())
         let fences = try sqlite(path) { () throws(SQLiteError) in try loadFences(database) }
         return SQLiteState(
             thread: SQLiteThread(database), lock: lock, path: path, fences: fences, findings: findings, hash: hash,
@@ -102,7 +109,10 @@ package struct SQLiteState: Sendable {
     }
 
     /// The whole file under another name first: a crash leaves no half of one.
-    private static func create(_ path: String) throws(StateOpenError) {
+    ///
+    /// What makes it this state is in it from the first moment on: a file that lacks it has lost what it had.
+    private static func create(_ options: Options) throws(StateOpenError) {
+        let path = options.path
         let temporary = path + ".new"
         try system(path) { () throws(SystemError) in
             for suffix in ["-wal", "-shm", "-journal"] { try StateFile.remove(temporary + suffix) }
@@ -112,6 +122,14 @@ package struct SQLiteState: Sendable {
             let database = try SQLiteDatabase(path: temporary)
             defer { database.close() }
             try database.migrate(SQLiteSchema.migrations)
+            try database.transaction { () throws(SQLiteError) in
+                let key = SystemRandom.bytes(32)
+                if options.hashSecret == nil { try SQLiteSchema.setMeta("hash_key", key, database) }
+                try record(identity(options, EndUserHash(secret: options.hashSecret ?? Secret(key))), database)
+                try SQLiteSchema.setMeta("store_id", Array(Hex.encode(SystemRandom.bytes(16)).utf8), database)
+                try SQLiteSchema.setMeta("clean", [1], database)
+            }
+            try database.writeLogBack()
         }
         try system(path) { () throws(SystemError) in
             for suffix in ["-wal", "-shm"] { try StateFile.remove(temporary + suffix) }
@@ -136,7 +154,20 @@ package struct SQLiteState: Sendable {
             case .corrupt, .notADatabase: throw .damaged(path: path)
             case .readOnly: throw .unusable(path: path, reason: "it is read-only; make file and folder writable for this process")
             case .full: throw .unusable(path: path, reason: "the disk is full")
-            case .cannotOpen, .io, .tooBusy, .other: throw .unusable(path: path, reason: error.reason)
+            case .cannotOpen:
+                throw .unusable(
+                    path: path, reason: "SQLite cannot open it; make file and folder readable and writable for this process")
+            case .io(let code):
+                throw .unusable(
+                    path: path, reason: "reading or writing failed (SQLite \(code)); look at the disk and the kernel's log")
+            case .tooBusy, .other:
+                // A table or column that is not there, say: the file passes every check and is none of ours.
+                throw .unusable(
+                    path: path,
+                    reason:
+                        "SQLite reports an error (\(error.detail)) that its checks have not found; if it comes again, move the file,"
+                        + " \(path)-wal and \(path)-shm away, together, and put a backup in their place; if there is none, start without"
+                        + " and revoke every deleted account again, for their fences are lost")
             }
         }
     }
@@ -172,8 +203,7 @@ package struct SQLiteState: Sendable {
     private static func checkIdentity(
         _ database: SQLiteDatabase, _ options: Options, _ hash: EndUserHash, _ findings: inout Findings
     ) throws(StateOpenError) {
-        var identity = options.identity
-        identity[hashIdentity] = hash.fingerprint
+        let identity = identity(options, hash)
         let known = try sqlite(options.path) { () throws(SQLiteError) -> [String: String] in
             var known: [String: String] = [:]
             try database.query("SELECT name, value FROM meta WHERE name GLOB 'identity:*'") { row in
@@ -182,45 +212,68 @@ package struct SQLiteState: Sendable {
             }
             return known
         }
-        if !known.isEmpty {
-            let names = Set(known.keys).union(identity.keys)
-            let changed = names.filter { name in
-                !(known[name] ?? "").utf8.elementsEqual((identity[name] ?? "").utf8)
-            }.sorted()
-            if !changed.isEmpty && !options.acceptsNewIdentity { throw .changed(keys: changed) }
-            findings.acceptedChanges = changed
-            if changed.isEmpty { return }
-        }
-        let recorded = identity
+        // It is there before anything else is.
+        if known.isEmpty { throw .damaged(path: options.path) }
+        let names = Set(known.keys).union(identity.keys)
+        let changed = names.filter { name in
+            !(known[name] ?? "").utf8.elementsEqual((identity[name] ?? "").utf8)
+        }.sorted()
+        if !changed.isEmpty && !options.acceptsNewIdentity { throw .changed(keys: changed) }
+        findings.acceptedChanges = changed
+        if changed.isEmpty { return }
         try sqlite(options.path) { () throws(SQLiteError) in
-            try database.transaction { () throws(SQLiteError) in
-                try database.run("DELETE FROM meta WHERE name GLOB 'identity:*'")
-                for (name, value) in recorded { try SQLiteSchema.setMeta(identityPrefix + name, Array(value.utf8), database) }
-            }
+            try database.transaction { () throws(SQLiteError) in try record(identity, database) }
         }
     }
 
+    private static func identity(_ options: Options, _ hash: EndUserHash) -> [String: String] {
+        var identity = options.identity
+        identity[hashIdentity] = hash.fingerprint
+        return identity
+    }
+
+    private static func record(_ identity: [String: String], _ database: SQLiteDatabase) throws(SQLiteError) {
+        try database.run("DELETE FROM meta WHERE name GLOB 'identity:*'")
+        for (name, value) in identity { try SQLiteSchema.setMeta(identityPrefix + name, Array(value.utf8), database) }
+    }
+
     /// Marks the file as in use, so that the next process knows when this one did not end in order.
+    ///
+    /// - Parameter hasLog: a WAL was there before the file was opened.
     private static func begin(
-        _ database: SQLiteDatabase, _ path: String, _ findings: inout Findings, now: WallInstant
+        _ database: SQLiteDatabase, _ path: String, hasLog: Bool, _ findings: inout Findings, now: WallInstant
     ) throws(StateOpenError) -> String {
-        let (storeID, wasClean) = try sqlite(path) { () throws(SQLiteError) -> (String, Bool) in
-            try database.transaction { () throws(SQLiteError) -> (String, Bool) in
-                let known = try SQLiteSchema.meta("store_id", database)
-                let storeID = known ?? Array(Hex.encode(SystemRandom.bytes(16)).utf8)
-                if known == nil { try SQLiteSchema.setMeta("store_id", storeID, database) }
-                let wasClean = known == nil ? true : try SQLiteSchema.meta("clean", database) == [1]
+        let found = try sqlite(path) { () throws(SQLiteError) in
+            (
+                id: try SQLiteSchema.meta("store_id", database), clean: try SQLiteSchema.meta("clean", database),
+                log: try SQLiteSchema.meta(SQLiteSchema.logMark, database)
+            )
+        }
+        guard let storeID = found.id else { throw .damaged(path: path) }
+        findings.wasUnclean = found.clean != [1]
+        if findings.wasUnclean {
+            if !hasLog && found.log == [0] { throw .logGone(path: path) }
+            // Of a version that did not say; or its end came in the moment between two logs.
+            findings.mayLackChanges = found.log == [0] || (!hasLog && found.log == nil)
+        }
+        try sqlite(path) { () throws(SQLiteError) in
+            try database.transaction { () throws(SQLiteError) in
                 try SQLiteSchema.setMeta("clean", [0], database)
                 // A clock that was wrong when the work was put off must not keep it waiting.
                 let latest = (now + RevocationRecord.lateDelay).nanosecondsSinceEpoch
                 try database.run(
                     "UPDATE revocations SET next_at = min(next_at, ?), late_at = min(late_at, ?) WHERE phase < 2",
                     .integer(latest), .integer(latest))
-                return (String(decoding: storeID, as: UTF8.self), wasClean)
+            }
+            // From here on SQLite does not do it by itself: see there.
+            try database.execute("PRAGMA wal_autocheckpoint=0")
+            do throws(SQLiteError) {
+                try SQLiteSchema.writeLogBack(database)
+            } catch .busy, .full {
+                // Somebody reads it, or there is no room for more: later.
             }
         }
-        findings.wasUnclean = !wasClean
-        return storeID
+        return String(decoding: storeID, as: UTF8.self)
     }
 
     private static func loadFences(_ database: SQLiteDatabase) throws(SQLiteError) -> FenceTable {

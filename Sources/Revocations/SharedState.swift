@@ -39,6 +39,7 @@ package final class SharedState: Sendable {
     private let known = Lock<Known?>(nil)
     private let readable = Atomic<Bool>(false)
     private let appendsOnly = Atomic<Bool>(false)
+    private let doubted = Atomic<Bool>(false)
     private let number = Atomic<UInt64>(0)
     private let point = Lock<StateClock.Point?>(nil)
 
@@ -71,6 +72,11 @@ package final class SharedState: Sendable {
     }
 
     func lose() { readable.store(false, ordering: .releasing) }
+
+    /// Somebody waited for an answer in vain. Connections to a server that stands still stay open: only asking shows it.
+    func doubt(after error: RedisError) { if case .timedOut = error { doubted.store(true, ordering: .relaxed) } }
+    /// Whether somebody has, since this was last asked.
+    func takeDoubt() -> Bool { doubted.exchange(false, ordering: .relaxed) }
 
     /// Redis's clock as it was when the state was found, or found again. It is not taken anew while all goes well: work that is due must not
     /// move when somebody sets the clock of that machine.

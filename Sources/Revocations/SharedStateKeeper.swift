@@ -3,7 +3,8 @@ import Primitives
 import Redis
 import Telemetry
 
-/// Looks after a shared state on one loop: finds it at the start, reads `INFO` every minute, tries again every second while it cannot be used.
+/// Looks after a shared state on one loop: finds it at the start, reads `INFO` every minute and when somebody has got no answer, tries again every second while it
+/// cannot be used.
 ///
 /// What it finds out is one of three: the state can be used, it cannot be used now (minting stops, and it looks again), or nobody may use it as it
 /// is, which ends the start and later is the same as the second.
@@ -50,7 +51,7 @@ package final class SharedStateKeeper {
 
     private func tick() {
         guard !isStopped else { return }
-        if !isLooking, !state.isReadable || loop.now >= nextLook { look() }
+        if !isLooking, !state.isReadable || loop.now >= nextLook || state.takeDoubt() { look() }
         loop.schedule(timer, after: Self.patience)
     }
 

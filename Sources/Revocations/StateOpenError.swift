@@ -10,6 +10,8 @@ package enum StateOpenError: Error, Sendable, Equatable, CustomStringConvertible
     case newer(path: String)
     /// A WAL without its file: the state was here and is gone.
     case orphanedLog(path: String)
+    /// A file whose WAL is gone: the last changes were in it.
+    case logGone(path: String)
     case unusable(path: String, reason: String)
     /// The configuration keys whose values are not those the state was made with.
     case changed(keys: [String])
@@ -27,6 +29,9 @@ package enum StateOpenError: Error, Sendable, Equatable, CustomStringConvertible
         case .orphanedLog(let path):
             "state: \(path) is missing but \(path)-wal is there: restore both from a backup; if there is none, move \(path)-wal away and"
                 + " revoke every deleted account again, for their fences are lost"
+        case .logGone(let path):
+            "state: \(path)-wal is missing, and the last fences and revocations with it: put it back, or restore a backup; if there is none,"
+                + " move \(path) away and revoke every deleted account again"
         case .unusable(let path, let reason): "state: \(path) cannot be used: \(reason)"
         case .changed(let keys):
             "\(keys.joined(separator: ", ")): not what the state was made with: every end user would become another one and every fence"

@@ -26,6 +26,8 @@ package struct SweepMachine: Sendable, Hashable {
         case awaitMints
         /// Keep the record and come back.
         case rest(until: WallInstant)
+        /// January reports tokens call after call: others have their turn, and this one comes back as after a call that failed.
+        case giveWay
         /// All is proven. `isLate`: by a sweep after `lateAt`.
         case complete(isLate: Bool)
     }
@@ -50,7 +52,7 @@ package struct SweepMachine: Sendable, Hashable {
     /// Calls in a row that revoked something: somebody mints elsewhere with the same account, or January counts wrongly.
     private var run = 0
 
-    /// 20 times 500 tokens; then others have their turn.
+    /// 20 times 500 tokens, more than one person's app ever has; then others have their turn.
     package static let maxRun = 20
 
     package init(_ record: RevocationRecord) { self.record = record }
@@ -68,7 +70,7 @@ package struct SweepMachine: Sendable, Hashable {
             if record.lifts || proof?.isLate == true { return .complete(isLate: true) }
             return isDue ? .call : .rest(until: record.lateAt)
         case .pending:
-            if run >= Self.maxRun { return .rest(until: now) }
+            if run >= Self.maxRun { return .giveWay }
             guard let proof, proof.generation == record.generation else { return .call }
             if proof.isLate { return .complete(isLate: true) }
             if proof.mints.areAwaiting { return mints.areAwaiting && !isDue ? .awaitMints : .call }

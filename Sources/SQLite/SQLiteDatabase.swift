@@ -15,6 +15,7 @@ package final class SQLiteDatabase {
     /// Prepared once, kept: the statements of a program are few.
     private var statements: [String: OpaquePointer] = [:]
     package let path: String
+    private static let busyMilliseconds: Int32 = 1000
 
     /// Opens a file that is there. Others may read it meanwhile (a backup, `hash-id`); that only one process writes is the caller's care.
     ///
@@ -35,7 +36,7 @@ package final class SQLiteDatabase {
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0)
         try execute("PRAGMA trusted_schema=OFF")
         // For somebody who looks at the file with another program.
-        sqlite3_busy_timeout(handle, 1000)
+        sqlite3_busy_timeout(handle, Self.busyMilliseconds)
         if isReadOnly { return }
         // A damaged page is an error and not an answer.
         try execute("PRAGMA cell_size_check=ON")
@@ -157,10 +158,20 @@ package final class SQLiteDatabase {
         }
     }
 
-    /// Looks at every page.
+    /// Brings everything from the WAL into the file and cuts the WAL to nothing. `.busy`: somebody reads what is older; some of it is done.
+    package func writeLogBack() throws(SQLiteError) {
+        // Not as long as elsewhere: whoever writes waits behind this.
+        sqlite3_busy_timeout(connection, 50)
+        defer { sqlite3_busy_timeout(connection, Self.busyMilliseconds) }
+        var isBusy = false
+        try query("PRAGMA wal_checkpoint(TRUNCATE)") { isBusy = $0.integer(0) != 0 }
+        if isBusy { throw .busy }
+    }
+
+    /// Looks at every page, and whether tables and indexes say the same.
     package func check() throws(SQLiteError) {
         var answer = ""
-        try query("PRAGMA quick_check(1)") { answer = $0.text(0) ?? "" }
+        try query("PRAGMA integrity_check(1)") { answer = $0.text(0) ?? "" }
         guard answer == "ok" else { throw .corrupt }
     }
 

@@ -32,6 +32,11 @@ package enum SQLiteError: Error, Equatable, Sendable {
         }
     }
 
+    /// For people: with SQLite's number where there is one.
+    package var detail: String {
+        if case .other(let code) = self { "code \(code)" } else { reason }
+    }
+
     package var reason: String {
         switch self {
         case .busy: "busy"

@@ -108,7 +108,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
         case .unsupportedMediaType: "Send JSON, with Content-Type: application/json."
         case .revocationInProgress: "This person's tokens are being revoked right now. Try again after Retry-After."
         case .stateUnavailable:
-            "The state cannot be read or written, so nothing was done or promised. Try again after Retry-After."
+            "The state cannot be read or written, so nothing was promised. Try again after Retry-After."
         case .clientGone: "The connection was closed for sending before January was asked, so nothing was minted. Keep it open."
         }
     }

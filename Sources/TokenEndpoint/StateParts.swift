@@ -73,6 +73,12 @@ struct StateParts: Sendable {
                     LogField("pending", state.fences.pendingCount), LogField("unclean", .boolean(state.findings.wasUnclean)),
                 ])
         }
+        if state.findings.mayLackChanges {
+            log.write(
+                .warning,
+                "the last process did not end in order and its log is not there: the last fences may be lost, unless this is a backup",
+                [path])
+        }
         if let mode = state.findings.openFolderMode {
             log.write(
                 .warning, "the folder of the state file is open to others; make its mode 0700",

@@ -50,6 +50,7 @@ package final class TokenEndpoint: Sendable {
     let loops: [EventLoop]
     private let server: Server
     private let managementServer: Server?
+    private let management: Lock<LoopBound<ManagementEndpoint>?>
     private let shared: SharedParts
     private let generation: Generation
     private let readiness: Readiness
@@ -98,6 +99,7 @@ package final class TokenEndpoint: Sendable {
             if done { ready(first) }
         }
         let management = Lock<LoopBound<ManagementEndpoint>?>(nil)
+        self.management = management
         let firstLoop = loops[0]
         managementServer = managementSocket.map {
             Self.startManagement(on: firstLoop, $0, config, metrics, log, endpoint: management, ready: oneIsReady)
@@ -274,8 +276,19 @@ package final class TokenEndpoint: Sendable {
 
     private func watch(until end: MonotonicInstant) {
         // A mint whose client has hung up has no connection any more; it finishes all the same.
-        if server.openConnections == 0 && shared.mintsInFlight.count == 0 { return finish() }
-        after(.milliseconds(20)) { [self] in watch(until: end) }
+        if server.openConnections == 0 && shared.mintsInFlight.count == 0 { return answerOperators() }
+        after(Self.look) { [self] in watch(until: end) }
+    }
+
+    private static let look = Duration.milliseconds(20)
+
+    /// Who asked for a revocation that is not complete is told that it is durable and goes on with the next process, before the listener closes.
+    private func answerOperators() {
+        revocations?.stop()
+        loops[0].execute { [self] in
+            guard management.withLock({ $0 })?.value.unansweredCount ?? 0 > 0 else { return finish() }
+            after(Self.look) { [self] in answerOperators() }
+        }
     }
 
     private func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
@@ -287,7 +300,9 @@ package final class TokenEndpoint: Sendable {
         guard let done = stopped.withLock({ $0.take() }) else { return }
         let open = server.openConnections
         if open > 0 { log.write(.warning, "the drain is over and connections are still open", [LogField("connections", open)]) }
-        stop(then: done)
+        revocations?.stop()
+        // What it has answered is written meanwhile.
+        after(Self.look) { [self] in stop(then: done) }
     }
 
     /// Ends everything now.

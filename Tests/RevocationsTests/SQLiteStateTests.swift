@@ -18,9 +18,11 @@ import Testing
         return options
     }
 
-    private func open(_ options: SQLiteState.Options? = nil) throws -> (SQLiteState, SQLiteRevocationStore) {
-        let state = try SQLiteState.open(options ?? self.options(), time: SystemTime())
-        return (state, try SQLiteRevocationStore(state, mints: MintsInFlight(maxCount: 10), time: SystemTime()))
+    private func open(
+        _ options: SQLiteState.Options? = nil, time: any TimeSource = SystemTime()
+    ) throws -> (SQLiteState, SQLiteRevocationStore) {
+        let state = try SQLiteState.open(options ?? self.options(), time: time)
+        return (state, try SQLiteRevocationStore(state, mints: MintsInFlight(maxCount: 10), time: time))
     }
 
     private func close(_ store: SQLiteRevocationStore, isOrderly: Bool = true) async throws {
@@ -77,6 +79,42 @@ import Testing
         try await close(last)
     }
 
+    /// A mint of the killed process may be committed at January until 75 s have passed, whoever starts and ends meanwhile.
+    @Test func anEndInOrderDoesNotMakeUpForTheOneBeforeIt() async throws {
+        defer { removeFolder() }
+        let time = TestTime()
+        let (_, killed) = try open(time: time)
+        try await close(killed, isOrderly: false)
+        for seconds in [10, 74] {
+            let (state, store) = try open(time: time)
+            #expect(state.findings.wasUnclean)
+            #expect(try await mayBeCommitted(store), "asked at once")
+            time.advance(by: .seconds(seconds))
+            #expect(try await mayBeCommitted(store))
+            try await close(store)
+        }
+        let (third, store) = try open(time: time)
+        #expect(third.findings.wasUnclean)
+        time.advance(by: .seconds(75))
+        #expect(try await mayBeCommitted(store) == false)
+        try await close(store)
+        let (last, again) = try open(time: time)
+        #expect(!last.findings.wasUnclean)
+        #expect(try await mayBeCommitted(again) == false)
+        try await close(again)
+    }
+
+    private func mayBeCommitted(_ store: SQLiteRevocationStore) async throws -> Bool {
+        let key = try #require(EndUserKey([UInt8](repeating: 1, count: 16)))
+        let id = try #require(RevocationID(bytes: [UInt8](repeating: 1, count: 16)))
+        let now = WallInstant(secondsSinceEpoch: 5)
+        let record = RevocationRecord(
+            id: id, key: key, endUserID: "user-1", block: .none, requestedAt: now, fencedAt: now, lateAt: now, nextAt: now)
+        let mints = Promise<Result<OlderMints, StateError>>("mints")
+        store.olderMints(of: record, completion: { mints.fulfil($0) })
+        return try await mints.value().get().areUnanswered
+    }
+
     @Test func aSecondOneIsRefused() async throws {
         defer { removeFolder() }
         let (_, store) = try open()
@@ -120,12 +158,16 @@ import Testing
 
     /// Never silently empty: each of these once held fences, or was never ours.
     @Test(arguments: [
-        "cut to nothing", "text", "pages overwritten", "file gone, log there", "of another program", "of a later version",
+        "cut to nothing", "text", "pages overwritten", "file gone, log there", "log gone", "without its ID",
+        "without its mapping",
+        "of another program", "of a later version",
     ])
     func aFileThatCannotBeTrustedIsRefused(_ damage: String) async throws {
         defer { removeFolder() }
         let (_, store) = try open()
         for number in 1...100 { try await revoke(store, UInt8(number)) }
+        // As it is when the process is killed.
+        if damage == "log gone" { try FileManager.default.copyItem(atPath: path, toPath: path + ".killed") }
         try await close(store)
         let url = URL(filePath: path)
         let expected: StateOpenError
@@ -146,6 +188,16 @@ import Testing
         case "file gone, log there":
             try FileManager.default.moveItem(atPath: path, toPath: path + "-wal")
             expected = .orphanedLog(path: path)
+        case "log gone":
+            try FileManager.default.removeItem(atPath: path)
+            try FileManager.default.moveItem(atPath: path + ".killed", toPath: path)
+            expected = .logGone(path: path)
+        case "without its ID", "without its mapping":
+            let database = try SQLiteDatabase(path: path)
+            let name = damage == "without its ID" ? "store_id" : "identity:*"
+            try database.execute("DELETE FROM meta WHERE name GLOB '\(name)'")
+            database.close()
+            expected = .damaged(path: path)
         case "of another program":
             let database = try SQLiteDatabase(path: path)
             try database.execute("PRAGMA application_id=17")
@@ -159,6 +211,138 @@ import Testing
         }
         #expect(throws: expected) { try SQLiteState.open(options(), time: SystemTime()) }
         #expect(expected.description.contains(path))
+    }
+
+    /// Each of these has no log any more and lacks nothing: a copy with its log that somebody has opened, one that was killed without a fence
+    /// since its log was written back, one that ended while a mint had no answer.
+    @Test(arguments: ["copied and opened", "not orderly"])
+    func aFileWhoseLogWasWrittenBackIsTaken(_ way: String) async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...100 { try await revoke(store, UInt8(number)) }
+        let files = FileManager.default
+        if way == "copied and opened" {
+            for suffix in ["", "-wal"] { try files.copyItem(atPath: path + suffix, toPath: folder + "/copy.db" + suffix) }
+            let database = try SQLiteDatabase(path: folder + "/copy.db")
+            try database.check()
+            database.close()
+            #expect(!files.fileExists(atPath: folder + "/copy.db-wal"))
+        }
+        try await close(store, isOrderly: false)
+        if way == "copied and opened" {
+            try files.removeItem(atPath: path)
+            try files.moveItem(atPath: folder + "/copy.db", toPath: path)
+        }
+        #expect(!files.fileExists(atPath: path + "-wal"))
+        let (state, again) = try open()
+        #expect(state.fences.fenceCount == 100 && state.findings.wasUnclean && !state.findings.mayLackChanges)
+        try await close(again)
+    }
+
+    /// Killed in the moment between two logs: the old one is written back, the new one is empty.
+    @Test func anEmptyLogIsTakenAndSaid() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".killed")
+        try await close(store)
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: path + ".killed", toPath: path)
+        try Data().write(to: URL(filePath: path + "-wal"))
+        let (state, again) = try open()
+        #expect(state.findings.wasUnclean && state.findings.mayLackChanges)
+        try await close(again)
+    }
+
+    /// Nobody else writes it back, so it has a bound of our own.
+    @Test func theLogDoesNotGrowWithoutEnd() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        let done = Promise<Void>("written")
+        let left = Lock(1500)
+        for number in 0..<1500 {
+            let bytes = [UInt8(number / 256), UInt8(number % 256)] + [UInt8](repeating: 0, count: 14)
+            store.update(
+                try #require(EndUserKey(bytes)),
+                { state, _ in state.fence = Fence(block: .user, since: WallInstant(secondsSinceEpoch: 5)) },
+                completion: { _ in
+                    let isLast = left.withLock { left in
+                        left -= 1
+                        return left == 0
+                    }
+                    if isLast { done.fulfil(()) }
+                })
+        }
+        try await done.value()
+        try await eventually("a thousand are in the file itself") {
+            let copy = self.folder + "/copy.db"
+            for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: copy + suffix) }
+            guard (try? FileManager.default.copyItem(atPath: self.path, toPath: copy)) != nil,
+                let database = try? SQLiteDatabase(path: copy)
+            else { return false }
+            var count: Int64 = 0
+            try? database.query("SELECT count(*) FROM fences") { count = $0.integer(0) ?? 0 }
+            database.close()
+            return count >= 1000
+        }
+        try await close(store)
+    }
+
+    /// Pages, indexes and structure are sound, and still it is not what was written.
+    @Test(arguments: [
+        "UPDATE fences SET end_user = x'0102' WHERE end_user = x'01010101010101010101010101010101'",
+        "UPDATE fences SET end_user = 'sixteen letters!' WHERE end_user = x'01010101010101010101010101010101'",
+        "UPDATE fences SET block = 7", "UPDATE fences SET block = 'user'", "UPDATE fences SET since = 'now'",
+        "UPDATE revocations SET end_user = x'01' WHERE number = 1", "UPDATE revocations SET id = x'01' WHERE number = 1",
+        "UPDATE revocations SET phase = 9", "UPDATE revocations SET end_user_id = NULL",
+        "UPDATE revocations SET next_at = 'soon'",
+    ])
+    func aRowThatCannotBeWhatWasWrittenIsDamage(_ change: String) async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...3 { try await revoke(store, UInt8(number)) }
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute(change)
+        try database.check()
+        database.close()
+        #expect(throws: StateOpenError.damaged(path: path)) { try SQLiteState.open(options(), time: SystemTime()) }
+    }
+
+    /// `quick_check` would not see it: an index that has lost an entry hides work from who asks for it.
+    @Test func anIndexThatLacksARowIsDamage() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        for number in 1...3 { try await revoke(store, UInt8(number)) }
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute("PRAGMA writable_schema=ON")
+        // Rows change while the index is not known, and it comes back as it was.
+        try database.execute("CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'work_by_time'")
+        try database.execute("DELETE FROM sqlite_schema WHERE name = 'work_by_time'")
+        database.close()
+        let without = try SQLiteDatabase(path: path)
+        try without.execute("UPDATE revocations SET next_at = next_at + 1 WHERE number = 2")
+        try without.execute("PRAGMA writable_schema=ON")
+        try without.execute("INSERT INTO sqlite_schema SELECT * FROM kept")
+        without.close()
+        let whole = try SQLiteDatabase(path: path)
+        try whole.execute("DROP TABLE kept")
+        #expect(throws: SQLiteError.corrupt) { try whole.check() }
+        whole.close()
+        #expect(throws: StateOpenError.damaged(path: path)) { try SQLiteState.open(options(), time: SystemTime()) }
+    }
+
+    @Test func whatSQLiteCannotDoSaysWhichFileAndWhatToDo() async throws {
+        defer { removeFolder() }
+        let (_, store) = try open()
+        try await close(store)
+        let database = try SQLiteDatabase(path: path)
+        try database.execute("ALTER TABLE fences RENAME TO gates")
+        database.close()
+        let error = #expect(throws: StateOpenError.self) { try SQLiteState.open(options(), time: SystemTime()) }
+        let text = error?.description ?? ""
+        #expect(text.contains("state: \(path) cannot be used: SQLite reports an error (code 1)"))
+        #expect(text.contains("\(path)-wal and \(path)-shm away, together, and put a backup in their place"))
     }
 
     @Test func completeWorkKeepsNoPlainID() async throws {
@@ -178,9 +362,20 @@ import Testing
         store.page(pendingOnly: false, limit: 10, after: nil, completion: { page.fulfil($0) })
         let records = try #require(try await page.value().get())
         #expect(records.map(\.endUserID) == [nil] && records.map(\.phase) == [.over] && records.map(\.revokedCount) == [2])
+        // What is told apart by it: while there is something to ask January it is there.
+        try await revoke(store, 2, .none)
+        func isThere(_ text: String) throws -> Bool {
+            try ["", "-wal"].contains { try Data(contentsOf: URL(filePath: path + $0)).range(of: Data(text.utf8)) != nil }
+        }
+        #expect(try isThere("user-1") && isThere("user-2"))
+        // Every few seconds, long before the end of the process.
+        let probed = Promise<Result<Void, StateError>>("probed")
+        store.probe(completion: { probed.fulfil($0) })
+        try await probed.value().get()
+        try await eventually("gone from both files") { (try? isThere("user-1")) == false }
+        #expect(try isThere("user-2"))
         try await close(store)
-        let bytes = try Data(contentsOf: URL(filePath: path))
-        #expect(bytes.range(of: Data("user-1".utf8)) == nil)
+        #expect(try Data(contentsOf: URL(filePath: path)).range(of: Data("user-1".utf8)) == nil)
     }
 
     @Test func aMillionFencesCostLessThan200BytesEach() throws {

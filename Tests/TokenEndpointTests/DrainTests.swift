@@ -95,6 +95,48 @@ struct DrainTests {
         try await done.value()
     }
 
+    /// Its work is durable; January is not waited for.
+    @Test
+    func whoAskedForARevocationIsAnsweredBeforeTheEnd() async throws {
+        let fixture = try await EndpointFixture(more: EndpointFixture.managed, files: EndpointFixture.managementFiles)
+        fixture.simulator.addFault(FaultRule(.disrupted(.holdBeforeCommit), on: .revoke, times: nil))
+        async let asked = fixture.manage(
+            "POST /january/client-token-revocations", fields: ["Content-Type: application/json"],
+            body: #"{"end_user_id":"user-1"}"#)
+        try await eventually("January is asked") { fixture.simulator.counts(of: .revoke).received == 1 }
+        let done = Promise<Void>("drained")
+        fixture.endpoint.drain { done.fulfil(()) }
+        let answer = try await asked
+        #expect(answer.status == 202 && answer.json["status"] as? String == "pending")
+        #expect(answer.fields["location"]?.hasPrefix("/january/client-token-revocations/rv_") == true)
+        try await done.value()
+        fixture.simulator.release()
+    }
+
+    /// The same when the time for the drain is up before the last connection is closed.
+    @Test
+    func whoAskedForARevocationIsAnsweredWhenTheTimeIsUp() async throws {
+        let fixture = try await EndpointFixture(more: EndpointFixture.managed, files: EndpointFixture.managementFiles)
+        fixture.simulator.addFault(FaultRule(.disrupted(.holdBeforeCommit), on: .revoke, times: nil))
+        fixture.simulator.addFault(FaultRule(.disrupted(.holdBeforeCommit), on: .mint, times: nil))
+        let client = try fixture.connect()
+        try client.send(EndpointFixture.mintRequest(try fixture.session("user-2")))
+        try await fixture.awaitMintsReceived(1)
+        async let asked = fixture.manage(
+            "POST /january/client-token-revocations", fields: ["Content-Type: application/json"],
+            body: #"{"end_user_id":"user-1"}"#)
+        try await eventually("January is asked") { fixture.simulator.counts(of: .revoke).received == 1 }
+        let done = Promise<Void>("drained")
+        fixture.endpoint.drain { done.fulfil(()) }
+        await fixture.advance(by: .seconds(61))
+        #expect(try await asked.status == 202)
+        try await eventually("drained") {
+            await fixture.advance(by: .seconds(1))
+            return done.isFulfilled
+        }
+        fixture.simulator.release()
+    }
+
     @Test
     func whatWaitsInTheListenersQueueIsServed() async throws {
         let fixture = try await EndpointFixture()

@@ -91,6 +91,19 @@ struct ManagementScenarioTests {
         #expect(!fixture.logs.lines.contains { $0.contains("user-1") })
     }
 
+    /// Who asks here is no app that wants a token.
+    @Test(arguments: [
+        ("GET /nothing HTTP/1.1", 404, "There is nothing at this path of the management listener."),
+        ("POST /metrics HTTP/1.1", 405, "This path answers other methods, see Allow."),
+        ("GET /metrics HTTP/1.1\r\nContent-Length: x", 400, "The request is not valid HTTP/1.1 or can be read in two ways."),
+    ])
+    func refusalsSpeakToOperators(request: String, status: Int, message: String) async throws {
+        let fixture = try await EndpointFixture(more: EndpointFixture.managed, files: EndpointFixture.managementFiles)
+        let answer = try await fixture.exchange(
+            request + "\r\nHost: h\r\nConnection: close\r\n\r\n", port: fixture.managementPort)
+        #expect(answer.status == status && answer.json["message"] as? String == message)
+    }
+
     /// It is no error, and certainly not "ok".
     @Test func aProbeThatIsToldNotNowHasALineWithoutACode() async throws {
         let fixture = try await EndpointFixture(

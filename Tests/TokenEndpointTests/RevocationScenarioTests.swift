@@ -174,6 +174,35 @@ import Testing
         #expect(endpoint.simulator.tokens(of: "user-1").allSatisfy { $0.revoked != nil })
     }
 
+    /// Somebody mints for the same person elsewhere, or January counts wrongly.
+    @Test func whereJanuaryNeverReportsNoneItIsAskedEverMoreRarely() async throws {
+        let endpoint = try await EndpointFixture(more: Self.state, isTimeFrozen: true)
+        endpoint.simulator.addFault(FaultRule(.answered(200, body: #"{"revoked_count":1}"#), on: .revoke, times: nil))
+        let revocation = try revoke(endpoint)
+        let run = SweepMachine.maxRun
+        for (round, pause) in [1, 2, 4, 8, 16, 32, 60, 60].enumerated() {
+            try await eventually("round \(round)") { isRevokedCallCount(endpoint, run * (round + 1)) }
+            try await eventually("kept") { (try? await pending(endpoint).attempts) == round + 1 }
+            await endpoint.advance(by: .milliseconds(pause * 740))
+            #expect(try await pending(endpoint).lastError == "tokens_keep_coming")
+            #expect(isRevokedCallCount(endpoint, run * (round + 1)), "not before three quarters of \(pause) s")
+            await endpoint.advance(by: .milliseconds(pause * 270))
+        }
+        let status = try await revocation.value().get()
+        #expect(!status.isComplete && status.revokedCount >= run)
+        endpoint.simulator.clearFaults()
+        try await eventually("done in the end") {
+            await endpoint.advance(by: .seconds(10))
+            return (try? await endpoint.metric("revocations_pending")) == 0
+        }
+    }
+
+    private func pending(_ endpoint: EndpointFixture) async throws -> RevocationStatus {
+        let page = Promise<Result<RevocationPage, RevocationError>>("page")
+        try #require(endpoint.endpoint.revocations).list(pendingOnly: true, limit: 1, after: nil, completion: { page.fulfil($0) })
+        return try #require(try await page.value().get().items.first)
+    }
+
     @Test func onePoisonousEntryHoldsNobodyUp() async throws {
         let endpoint = try await endpoint()
         // More than January takes: 400 for ever.

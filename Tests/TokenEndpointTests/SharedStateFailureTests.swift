@@ -156,6 +156,9 @@ struct SharedStateFailureTests {
             let answer = try await endpoint.mint(try endpoint.session(user))
             #expect(answer.status == 503 && answer.code == "state_unavailable" && answer.fields["retry-after"] != nil)
         }
+        // Not with the next look a minute later.
+        try await eventually("known and said", within: 10) { (try? await endpoint.metric("state_readable")) == 0 }
+        #expect(endpoint.logLines("the state in Redis cannot be used").map { $0["reason"]?.string } == ["timed_out"])
         redis.thaw()
         try await eventually("goes on", within: 20) { (try? await endpoint.mint(try endpoint.session("user-2")))?.status == 201 }
         #expect(try await endpoint.mint(try endpoint.session()).code == "access_revoked")
@@ -216,6 +219,65 @@ struct SharedStateFailureTests {
         let doubting = try await self.endpoint(redis)
         #expect(try await doubting.get("/readyz").status == 503)
         #expect(doubting.logLines("the state in Redis cannot be used").first?["reason"]?.string == "tls")
+    }
+
+    /// Minting goes on without the state, and still a block that is there when the token comes is seen.
+    @Test(arguments: [RevocationBlock.user, .sessions])
+    func aMintThatEnteredUncheckedMeetsABlockThatCanBeReadAgain(_ block: RevocationBlock) async throws {
+        let redis = try await server(["--appendonly", "yes", "--appendfsync", "always"])
+        let (endpoint, gate, ticket) = try await unchecked(redis)
+        #expect(try await look(endpoint, gate, ticket, then: .keep) == .free, "as long as nothing can be read")
+        let other = try await back(redis, endpoint)
+        #expect(try await look(endpoint, gate, ticket, then: .keep) == .free)
+        #expect(try await revoke(other, block: block).get().isComplete)
+        #expect(try await look(endpoint, gate, ticket, then: .leave) == .revoked)
+    }
+
+    /// One that gets no answer is told to the state as soon as that can be read.
+    @Test func anUncheckedMintWithoutAnswerIsKnownAfterwards() async throws {
+        let redis = try await server(["--appendonly", "yes", "--appendfsync", "always"])
+        let (endpoint, gate, ticket) = try await unchecked(redis)
+        let other = try await back(redis, endpoint)
+        _ = try await look(endpoint, gate, ticket, then: .unanswered)
+        let status = Promise<Result<EndUserStatus, RevocationError>>("end user")
+        try #require(other.endpoint.revocations).endUser("user-1", completion: { status.fulfil($0) })
+        #expect(try await status.value().get().inFlightCount == 1)
+    }
+
+    private typealias Gate = LoopBound<RedisMintGate>
+    private typealias Ticket = LoopBound<RedisMintGate.Ticket>
+
+    /// A mint that was let in while Redis was away.
+    private func unchecked(_ redis: RedisServer) async throws -> (EndpointFixture, Gate, Ticket) {
+        let endpoint = try await endpoint(redis, "revocations: { when_unreadable: allow }")
+        try await onOwnThread { redis.kill() }
+        try await endpoint.awaitMetric("state_readable", 0)
+        let loop = endpoint.endpoint.loops[0]
+        let shared = try #require(endpoint.endpoint.state.shared)
+        let gate = await loop.run { LoopBound(shared.makeGate(on: loop), on: loop) }
+        let ticket = Promise<Ticket>("entered")
+        loop.execute {
+            gate.value.enter("user-1", sessionStartedAt: nil, deadline: loop.now + .seconds(8)) { decision, entered in
+                #expect(decision == .free)
+                if let entered { ticket.fulfil(LoopBound(entered, on: loop)) }
+            }
+        }
+        return (endpoint, gate, try await ticket.value())
+    }
+
+    /// - Returns: another replica.
+    private func back(_ redis: RedisServer, _ endpoint: EndpointFixture) async throws -> EndpointFixture {
+        try await onOwnThread { try redis.start() }
+        try await endpoint.awaitMetric("state_readable", 1)
+        return try await self.endpoint(redis, january: endpoint)
+    }
+
+    private func look(
+        _ endpoint: EndpointFixture, _ gate: Gate, _ ticket: Ticket, then after: RedisMintGate.After
+    ) async throws -> FenceDecision {
+        let decision = Promise<FenceDecision>("looked")
+        endpoint.endpoint.loops[0].execute { gate.value.look(ticket.value, then: after) { decision.fulfil($0) } }
+        return try await decision.value()
     }
 
     // MARK: Replicas

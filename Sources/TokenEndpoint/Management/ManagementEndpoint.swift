@@ -46,6 +46,9 @@ final class ManagementEndpoint: RequestHandler {
         revocations = RevocationHandler(loop: loop, control: parts.control, subjects: subjects)
     }
 
+    /// Requests that wait for the state, or for January.
+    var unansweredCount: Int { revocations.unansweredCount }
+
     // MARK: RequestHandler
 
     /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
@@ -75,7 +78,8 @@ final class ManagementEndpoint: RequestHandler {
             let starting = Problem(.stateUnavailable, reason: "starting", retryAfter: 1)
             exchange.respond(
                 parts.map { responder.json(status: 200, $0.status.body(), id: id) } ?? responder.problem(starting, id: id))
-        case .everything?, nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
+        case .everything?, nil:
+            exchange.respond(responder.problem(Self.forOperators(Problem(.notFound)), id: id))
         case let route?:
             if let name = exchange.principal {
                 revocations.handle(exchange, route, id: id, tokenName: name)
@@ -86,14 +90,27 @@ final class ManagementEndpoint: RequestHandler {
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
-        var problem = Problem(refusal)
-        if problem.code == .contentTooLarge { problem.detail = "The content is too large for a request to revoke." }
-        return responder.problem(problem, id: responder.makeRequestID())
+        responder.problem(Self.forOperators(Problem(refusal)), id: responder.makeRequestID())
+    }
+
+    /// Most codes' own messages speak to an app's developer.
+    private static func forOperators(_ problem: Problem) -> Problem {
+        var problem = problem
+        switch problem.code {
+        case .notFound: problem.detail = problem.detail ?? "There is nothing at this path of the management listener."
+        case .methodNotAllowed: problem.detail = "This path answers other methods, see Allow."
+        case .badRequest where problem.member == nil:
+            problem.detail = problem.detail ?? "The request is not valid HTTP/1.1 or can be read in two ways."
+        case .contentTooLarge: problem.detail = "The content is too large for a request to revoke."
+        case .headerFieldsTooLarge: problem.detail = "The request fields are too large or too many."
+        default: break
+        }
+        return problem
     }
 
     private func refuse(_ problem: Problem, _ exchange: ServerExchange) -> Admission {
         let id = responder.makeRequestID()
-        let response = responder.problem(problem, id: id)
+        let response = responder.problem(Self.forOperators(problem), id: id)
         lines.write(exchange, id, response)
         trace(of: exchange)?.ended(status: response.status, requestID: id)
         return .answer(response)

@@ -12,6 +12,8 @@ final class RevocationHandler {
     private let control: (any RevocationControl)?
     private let subjects: SubjectMapping
     private let responder = Responder()
+    /// Requests whose answer the revocations still owe.
+    private(set) var unansweredCount = 0
 
     init(loop: EventLoop, control: (any RevocationControl)?, subjects: SubjectMapping) {
         self.loop = loop
@@ -127,10 +129,12 @@ final class RevocationHandler {
         _ respond: @escaping @Sendable (RevocationHandler, ServerExchange, Value) -> Void
     ) -> @Sendable (Result<Value, RevocationError>) -> Void {
         let loop = loop
+        unansweredCount += 1
         let bound = LoopBound((handler: self, exchange: exchange), on: loop)
         return { result in
             loop.execute {
                 let (handler, exchange) = bound.value
+                handler.unansweredCount -= 1
                 switch result {
                 case .success(let value): respond(handler, exchange, value)
                 case .failure(.notFound) where notFound != nil:
