@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPClient
 import HTTPMessage
 import HTTPServer
 import January
@@ -13,11 +14,14 @@ final class LoopGeneration {
     let shared: Generation
     let sessions: LoopSessionVerifier
     let january: JanuaryClient
+    /// What ``january`` sends through, for whoever puts other connections in its place.
+    let connections: HTTPClient?
 
-    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient) {
+    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient, connections: HTTPClient? = nil) {
         self.shared = shared
         self.sessions = sessions
         self.january = january
+        self.connections = connections
     }
 }
 
@@ -25,25 +29,35 @@ final class LoopGeneration {
 final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
-    let limits: any LimitStore
+    private(set) var limits: any LimitStore
+    private(set) var limitKeys: LimitKeyMaker
     /// `nil`: there is no state.
     let revocations: (any RevocationControl)?
     var responder = Responder()
-    private var generation: LoopGeneration
+    private(set) var generation: LoopGeneration
 
     init(
-        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, limitKeys: LimitKeyMaker = LimitKeyMaker(),
+        revocations: (any RevocationControl)?,
         generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
+        self.limitKeys = limitKeys
         self.revocations = revocations
         self.generation = generation
     }
 
     /// Requests that are under way keep the old one.
     func replace(_ generation: LoopGeneration) { self.generation = generation }
+
+    /// Counts elsewhere from now on. What the old store is still being asked it answers by itself.
+    func replace(_ limits: any LimitStore, keys: LimitKeyMaker) {
+        (self.limits as? RedisLimitStore)?.stop()
+        self.limits = limits
+        limitKeys = keys
+    }
 
     // MARK: RequestHandler
 

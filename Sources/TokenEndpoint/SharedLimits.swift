@@ -32,6 +32,12 @@ struct SharedLimits: Sendable {
             shared: SharedLimitSecret.make(hashSecret: config.log.hashSecret?.secret, apiKey: config.january.apiKey.secret))
     }
 
+    /// Whether a reload needs other stores: another Redis, or a key that cells are named after. Limits in memory survive every reload.
+    static func differ(_ old: RootConfig, _ new: RootConfig) -> Bool {
+        if old.rateLimits.store != new.rateLimits.store { return true }
+        return new.rateLimits.store.redis != nil && old.january.apiKey != new.january.apiKey
+    }
+
     /// The store of one loop, which begins to connect. Called on the loop.
     func makeStore(on loop: EventLoop, _ shared: SharedParts) -> RedisLimitStore {
         let store = RedisLimitStore(

@@ -13,7 +13,8 @@ final class ManagementEndpoint: RequestHandler {
     private let log: Log
     private var access: ManagementAccess
     private var responder = Responder()
-    private let revocations: RevocationHandler
+    private let control: (any RevocationControl)?
+    private var revocations: RevocationHandler
 
     init(
         loop: EventLoop, readiness: Readiness, metrics: Metrics, log: Log, config: RootConfig, control: (any RevocationControl)?
@@ -22,7 +23,14 @@ final class ManagementEndpoint: RequestHandler {
         self.readiness = readiness
         self.metrics = metrics
         self.log = log
+        self.control = control
         access = ManagementAccess(config.management)
+        revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
+    }
+
+    /// Requests that are under way keep the old configuration.
+    func replace(_ config: RootConfig) {
+        access.replace(config.management)
         revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
     }
 
