@@ -5,7 +5,7 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench attack soak fuzz schema image-root long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack overload soak fuzz prove schema image-root long clean
 # Of each target, of the soak.
 FUZZ_SECONDS ?= 1200
 SOAK_MINUTES ?= 60
@@ -19,11 +19,13 @@ help:
 	@echo 'make sanitize  the tests under the address and the thread sanitizer'
 	@echo 'make bench     side by side with nginx'
 	@echo 'make attack    slow, silent, greedy and vanishing clients beside honest ones: who is cut when, latency, memory'
+	@echo 'make overload  ten times what January can take, and 100,000 apps that come back at once: who is served, refused, how fast'
 	@echo 'make soak      an hour at 70 % load while January fails in every way: memory, threads, descriptors'
 	@echo 'make fuzz      each fuzz target for 20 minutes, two at a time'
+	@echo 'make prove     10,000 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
 	@echo 'make schema    config/schema.json anew'
 	@echo 'make image-root  the image without a container engine: its runtime stage in a folder, run read-only (root, Debian)'
-	@echo 'make long      corpora, sanitizers, attacks, the soak, 20 minutes a fuzz target, the benchmark with more rounds'
+	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, the proof, 20 minutes a fuzz target, the benchmark with more rounds'
 
 deps:
 	@scripts/install-dependencies build
@@ -60,6 +62,11 @@ attack: release
 	@scripts/install-dependencies attack
 	bench/attack
 
+overload: release
+	@scripts/install-dependencies attack
+	bench/overload
+	bench/herd
+
 soak: release
 	@scripts/install-dependencies attack
 	bench/soak --minutes $(SOAK_MINUTES)
@@ -67,13 +74,17 @@ soak: release
 fuzz: deps
 	fuzz/run $(FUZZ_SECONDS)
 
+prove: release
+	@scripts/install-dependencies servers
+	scripts/prove long
+
 schema: build
 	UPDATE_SCHEMA=1 swift test --skip-build --filter ConfigFiles
 
 image-root: release
 	scripts/image-root
 
-long: corpora sanitize attack soak fuzz
+long: corpora sanitize attack overload soak fuzz prove
 	bench/run --rounds 9
 
 clean:

@@ -1,4 +1,4 @@
-"""What bench/run, bench/attack and bench/soak have in common: sessions, processes and their figures, the endpoint in front of the stub."""
+"""What the scripts of this folder have in common: sessions, processes and their figures, checks, the endpoint in front of the stub."""
 
 import base64
 import contextlib
@@ -87,6 +87,19 @@ def rsa_modulus(private):
 
 def rsa_jwk(key_id, modulus):
     return {"kty": "RSA", "kid": key_id, "use": "sig", "alg": "RS256", "n": base64url(modulus), "e": "AQAB"}
+
+
+# Checks
+
+
+class Checks:
+    def __init__(self):
+        self.failures = []
+
+    def that(self, holds, what):
+        print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
+        if not holds:
+            self.failures.append(what)
 
 
 # Processes
@@ -193,9 +206,31 @@ def free_port():
 
 
 def start_stub(stack, folder, cpu):
-    process = subprocess.Popen(["taskset", "-c", str(cpu), build_tool(folder, "stub", "-lssl", "-lcrypto"), "0"], stdout=subprocess.PIPE, text=True)
-    stack.callback(lambda: (process.kill(), process.wait(STOP_SECONDS)))
-    return int(process.stdout.readline())
+    return Stub(stack, folder, cpu).port
+
+
+class Stub:
+    """January's side. With a delay, every answer takes so long, however many are asked for at once."""
+
+    def __init__(self, stack, folder, cpu, delay_ms=0):
+        self.delay_file = folder / "stub-delay"
+        self.delay_file.write_text(str(delay_ms))
+        self.process = subprocess.Popen(
+            ["taskset", "-c", str(cpu), build_tool(folder, "stub", "-lssl", "-lcrypto"), "0"], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "STUB_DELAY_FILE": str(self.delay_file)})
+        stack.callback(lambda: (self.process.kill(), self.process.wait(STOP_SECONDS)))
+        self.port = int(self.process.stdout.readline())
+
+    def delay(self, milliseconds):
+        self.delay_file.write_text(str(milliseconds))
+        self.process.send_signal(signal.SIGHUP)
+
+    def outage(self, begins):
+        """Every answer is a 503 at once, until it is over."""
+        self.process.send_signal(signal.SIGUSR1 if begins else signal.SIGUSR2)
+
+    def hang(self, begins):
+        self.process.send_signal(signal.SIGSTOP if begins else signal.SIGCONT)
 
 
 ENDPOINT = """
@@ -212,29 +247,33 @@ january:
       algorithms: [{algorithm}]
       {key}
 features: [food_search, food_diary]
-rate_limits: {{ per_address: false, per_session: false, per_end_user: false, all: false }}
+{limits}
 state: none
 http: {{ {http} }}
 log: {{ level: warning, format: json, requests: none }}
 {more}"""
 
 
+NO_LIMITS = "rate_limits: { per_address: false, per_session: false, per_end_user: false, all: false }"
+
+
 def start_endpoint(stack, folder, stub, cpu, binary, algorithm, key, tokens, name=None, http="loops: 1", more="", january="",
-                   upstream=None, shell="", environment=None):
-    """The endpoint in front of the stub's port (or of `upstream`), once it mints. `shell`: what to run first, such as `ulimit -n 400`."""
-    port, management = free_port(), free_port()
+                   upstream=None, shell="", environment=None, limits=NO_LIMITS, port=None, mints=True):
+    """The endpoint in front of the stub's port (or of `upstream`), once it mints (or not: `mints`). `shell`: what to run first, such as `ulimit -n 400`."""
+    port, management = port or free_port(), free_port()
     name = name or f"endpoint-{algorithm.lower()}"
     configuration = folder / f"{name}.yaml"
     configuration.write_text(ENDPOINT.format(
         folder=folder, port=port, management=management, upstream=upstream or f"http://127.0.0.1:{stub}", algorithm=algorithm, key=key,
-        http=http, more=more, january="".join(f"  {line}\n" for line in january.splitlines())))
+        http=http, more=more, limits=limits, january="".join(f"  {line}\n" for line in january.splitlines())))
     command = [binary, "serve", "--config", str(configuration)]
     if shell:
         command = ["bash", "-c", f'{shell} && exec "$0" "$@"', *command]
     server = Server(stack, name, command, port, cpu, folder, environment)
     server.management = management
     with open(tokens) as file:
-        server.wait_until_answering("POST", TOKEN_PATH, 201, token=file.readline().strip())
+        if mints:
+            server.wait_until_answering("POST", TOKEN_PATH, 201, token=file.readline().strip())
     server.wait_until_answering("GET", "/healthz", 200)
     return server
 

@@ -5,6 +5,7 @@
 //   paced PORT RATE SECONDS CONNECTIONS METHOD PATH [TOKENS] [fresh]
 //
 // TOKENS: a file with one bearer token a line, sent in turn; `-`: none. `fresh`: a new connection for each request (Connection: close).
+// PACED_FORWARDED in the environment: each request for another client address, as a proxy would say.
 // RATE 0: as fast as the connections allow. Prints one line of JSON. Times in microseconds.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,6 +37,8 @@ static struct connection *connections;
 static int set, fresh, statuses[1000];
 static long failed, finished;
 static double *latencies;
+// Of the same index: the status that came after so long.
+static short *status_of;
 static size_t capacity;
 static char **requests;
 static size_t request_count, next_request;
@@ -51,12 +54,15 @@ static void make_requests(const char *method, const char *path, const char *toke
     FILE *file = tokens && strcmp(tokens, "-") ? fopen(tokens, "r") : NULL;
     char *line = NULL;
     size_t room = 0, have = 0;
+    char forwarded[64] = "";
     do {
+        if (getenv("PACED_FORWARDED"))
+            snprintf(forwarded, sizeof forwarded, "X-Forwarded-For: 203.0.%zu.%zu\r\n", request_count / 256 % 256, request_count % 256);
         ssize_t count = file ? getline(&line, &room, file) : 0;
         if (file && count <= 0) break;
         while (count > 0 && line[count - 1] == '\n') line[--count] = 0;
         if (request_count == have) requests = realloc(requests, (have = have ? have * 2 : 64) * sizeof *requests);
-        if (asprintf(&requests[request_count++], "%s %s HTTP/1.1\r\nHost: x\r\n%s%s%s%s%s\r\n", method, path,
+        if (asprintf(&requests[request_count++], "%s %s HTTP/1.1\r\nHost: x\r\n%s%s%s%s%s%s\r\n", method, path, forwarded,
                      file ? "Authorization: Bearer " : "", file ? line : "", file ? "\r\n" : "",
                      strcmp(method, "POST") ? "" : "Content-Length: 0\r\n", fresh ? "Connection: close\r\n" : "") < 0) abort();
     } while (file);
@@ -95,7 +101,11 @@ static void done(struct connection *one, int status) {
         failed++;
     } else {
         statuses[status % 1000]++;
-        if ((size_t)finished == capacity) latencies = realloc(latencies, (capacity = capacity ? capacity * 2 : 65536) * sizeof(double));
+        if ((size_t)finished == capacity) {
+            latencies = realloc(latencies, (capacity = capacity ? capacity * 2 : 65536) * sizeof(double));
+            status_of = realloc(status_of, capacity * sizeof(short));
+        }
+        status_of[finished] = (short)(status % 1000);
         latencies[finished++] = (now() - one->intended) * 1e6;
     }
     one->busy = 0;
@@ -152,10 +162,28 @@ static int compare(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-static double percentile(double share) {
-    if (!finished) return 0;
-    long index = (long)(share * finished);
-    return latencies[index >= finished ? finished - 1 : index];
+static double percentile(const double *sorted, long count, double share) {
+    if (!count) return 0;
+    long index = (long)(share * count);
+    return sorted[index >= count ? count - 1 : index];
+}
+
+static void print_statuses(void) {
+    double *some = malloc((finished + 1) * sizeof *some);
+    const char *comma = "";
+    printf(",\"by_status\":{");
+    for (int status = 1; status < 1000; status++) {
+        if (!statuses[status]) continue;
+        long count = 0;
+        for (long index = 0; index < finished; index++)
+            if (status_of[index] == status) some[count++] = latencies[index];
+        qsort(some, count, sizeof *some, compare);
+        printf("%s\"%d\":{\"count\":%ld,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f}", comma, status, count,
+               percentile(some, count, .5), percentile(some, count, .99), percentile(some, count, .999), some[count - 1]);
+        comma = ",";
+    }
+    printf("}");
+    free(some);
 }
 
 int main(int argc, char **argv) {
@@ -219,9 +247,12 @@ int main(int argc, char **argv) {
     }
     long unanswered = count - idle_count;
     double took = now() - start;
+    // Before the latencies are sorted: afterwards nobody knows whose they are.
+    printf("{\"connections\":%d", count);
+    print_statuses();
     if (finished) qsort(latencies, finished, sizeof(double), compare);
-    printf("{\"sent\":%ld,\"answered\":%ld,\"failed\":%ld,\"seconds\":%.3f,\"p50\":%.1f,\"p90\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f,\"statuses\":{",
-           sent, finished, failed + unanswered, took < seconds ? took : seconds, percentile(.5), percentile(.9), percentile(.99), percentile(.999),
+    printf(",\"sent\":%ld,\"answered\":%ld,\"failed\":%ld,\"seconds\":%.3f,\"p50\":%.1f,\"p90\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f,\"statuses\":{",
+           sent, finished, failed + unanswered, took < seconds ? took : seconds, percentile(latencies, finished, .5), percentile(latencies, finished, .9), percentile(latencies, finished, .99), percentile(latencies, finished, .999),
            finished ? latencies[finished - 1] : 0);
     const char *comma = "";
     for (int status = 1; status < 1000; status++)

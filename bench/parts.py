@@ -1,13 +1,15 @@
-"""Parts of bench/run that are no row of its table: memory of idle connections, growth, latency at fixed rates."""
+"""Parts of bench/run that are no row of its table: memory of idle connections, growth, latency at fixed rates, limits in Redis."""
 
+import contextlib
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
 
-from common import HERE, TOKEN_PATH, build_tool
+from common import HERE, TOKEN_PATH, build_tool, free_port, run_tool
 
 IDLE_CONNECTIONS = 10_000
 OPEN = [1, 64, 512, 5_000, 10_000]
@@ -49,6 +51,57 @@ def idle(chosen, targets, _):
     lines = [f"| {IDLE_CONNECTIONS:,} idle kept connections | private bytes each | resident bytes each | resident MiB before |", "| --- | --: | --: | --: |"]
     lines += [f"| {row['server']} | {row['private_bytes']:.0f} | {row['resident_bytes']:.0f} | {row['before_mib']:.1f} |" for row in rows]
     return {"idle": rows}, "\n".join(lines) + "\n"
+
+
+# Limits in Redis
+
+GENEROUS = "requests: 1000000, per_seconds: 1, burst: 1000000"
+LIMITS = ("rate_limits: {{ store: {store}, per_address: {{ {rule} }}, per_session: {{ {rule} }}, per_end_user: {{ {rule} }}, all: {{ {rule} }} }}\n"
+          "trusted_proxies: [127.0.0.1/32]")
+
+
+def redis(chosen, targets, measure):
+    """CPU per mint with all four limits, asked in two questions, in memory and in Redis on loopback, and the difference within each round."""
+    port = free_port()
+    process = subprocess.Popen(
+        ["taskset", "-c", str(chosen.load_cpu), "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+         "--dir", str(targets.folder)], stdout=subprocess.DEVNULL)
+    # It shares its CPU with the load, which would make it slower than any Redis of its own.
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, -15)
+    targets.stack.callback(lambda: (process.terminate(), process.wait(10)))
+    stores = {"memory": "memory", "Redis": f'"redis://127.0.0.1:{port}/0"'}
+    # No four limits in one, so that what the decisions cost by themselves can be seen, too.
+    mints = {"off": targets.mint("HS256")} | {
+        name: targets.mint("HS256", "forwarded", kind=f"-{name}", limits=LIMITS.format(store=store, rule=GENEROUS)) for name, store in stores.items()}
+    # Half of what it can do: at full load Redis would wait for the CPU that it shares with the load, and the limits would be counted without it.
+    full = measure("memory", mints["memory"], 64, 2, chosen.load_cpu)["per_second"]
+    paced, rate = build_tool(targets.folder, "paced"), full / 2
+    names, rows = list(mints), []
+    for number in range(chosen.rounds):
+        row = {}
+        for name in names if number % 2 == 0 else reversed(names):
+            server, method, path, tokens, *_ = mints[name]
+            before = server.cpu_microseconds()
+            figures = json.loads(run_tool(
+                "taskset", "-c", str(chosen.load_cpu), paced, str(server.port), str(rate), str(chosen.seconds), "64", method, path, str(tokens),
+                capture_output=True, text=True, env={**os.environ, "PACED_FORWARDED": "1"}).stdout)
+            if figures["failed"] or set(figures["statuses"]) != {"201"}:
+                sys.exit(f"{name}: not every request was answered well: {figures}")
+            row[name] = {"cpu_us": (server.cpu_microseconds() - before) / figures["answered"], "p50_ms": figures["p50"] / 1000, "p99_ms": figures["p99"] / 1000}
+        rows.append(row)
+        say(f"round {number + 1}/{chosen.rounds} " + ", ".join(f"{name} {row[name]['cpu_us']:.1f} µs, p99 {row[name]['p99_ms']:.1f} ms" for name in names))
+    alone = mints["Redis"][0].metrics().get("january_endpoint_limiter_local_decisions_total", 0)
+    if alone > 0.01 * rate * chosen.seconds * chosen.rounds:
+        say(f"NOT what it says: {alone:.0f} decisions were made without Redis, which did not answer in time")
+    middle = lambda values: statistics.median(list(values))
+    more = {name: [row[name]["cpu_us"] - row["memory"]["cpu_us"] for row in rows] for name in ("Redis",)}
+    lines = [f"| Four limits, 64 connections, {rate:,.0f}/s | CPU µs per mint | p50 ms | p99 ms |", "| --- | --: | --: | --: |"]
+    for name in names:
+        lines.append(f"| {name} | " + " | ".join(
+            [f"{middle(row[name]['cpu_us'] for row in rows):.1f}", *(f"{middle(row[name][key] for row in rows):.2f}" for key in ("p50_ms", "p99_ms"))]) + " |")
+    lines.append(f"| Redis less memory, in one round: median, least, most | {middle(more['Redis']):.1f}, {min(more['Redis']):.1f}, {max(more['Redis']):.1f} | | |")
+    return {"redis": rows, "decided_alone": alone}, "\n".join(lines) + "\n"
 
 
 # Growth

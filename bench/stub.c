@@ -3,6 +3,9 @@
 // peers, looks for members by name, and takes Content-Length bodies only.
 //
 //   stub PORT [CERTIFICATE KEY]      listens on 127.0.0.1:PORT (0: any), with TLS where it has both, prints the port, runs until killed
+//
+// STUB_DELAY_MS in the environment: every answer comes so much later, however many are asked for at once. SIGUSR1: an outage begins, every
+// answer is a 503 at once; SIGUSR2: it is over. SIGHUP: the delay is read anew from the file STUB_DELAY_FILE.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +26,7 @@ enum { INPUT_BYTES = 32768, OUTPUT_BYTES = 65536, MAX_CONNECTIONS = 65536 };
 
 struct connection {
     SSL *tls;
+    unsigned long number;
     size_t used;
     char input[INPUT_BYTES];
 };
@@ -59,8 +63,61 @@ static const char *expiry(long lifetime) {
     return text;
 }
 
+// Answers that wait for their time, in its order.
+struct later {
+    double due;
+    int fd;
+    unsigned long number;
+    size_t count;
+    char bytes[1024];
+};
+static struct later *waiting;
+static size_t first, waiting_count, room;
+static double delay;
+static volatile sig_atomic_t is_out, delay_changed;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void read_delay(void) {
+    const char *text = getenv("STUB_DELAY_MS"), *file = getenv("STUB_DELAY_FILE");
+    char buffer[64] = "";
+    FILE *input = file ? fopen(file, "r") : NULL;
+    if (input && fgets(buffer, sizeof buffer, input)) text = buffer;
+    if (input) fclose(input);
+    delay = text ? atof(text) / 1000 : 0;
+}
+
+static void outage(int number) { is_out = number == SIGUSR1; }
+static void changed(int number) { delay_changed = number; }
+
+static void answer_later(int fd, const char *bytes, size_t count) {
+    if (count > sizeof waiting->bytes) abort();
+    if (waiting_count == room) {
+        size_t more = room ? room * 2 : 1024;
+        struct later *larger = malloc(more * sizeof *larger);
+        for (size_t index = 0; index < waiting_count; index++) larger[index] = waiting[(first + index) % room];
+        free(waiting);
+        waiting = larger, room = more, first = 0;
+    }
+    struct later *one = &waiting[(first + waiting_count++) % room];
+    // A delay that has become shorter overtakes nobody.
+    double due = now() + delay, last = waiting_count > 1 ? waiting[(first + waiting_count - 2) % room].due : 0;
+    one->due = due > last ? due : last;
+    one->fd = fd, one->number = connections[fd]->number, one->count = count;
+    memcpy(one->bytes, bytes, count);
+}
+
 static size_t answer(char *output, size_t room, const char *body, size_t count) {
     static unsigned long serial;
+    if (is_out) {
+        const char *text = "{\"code\":\"service_unavailable\",\"message\":\"outage\"}";
+        return snprintf(output, room, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                        strlen(text), text);
+    }
     size_t user_length, scopes_length;
     const char *user = member(body, count, "\"end_user_id\"", '"', &user_length);
     const char *scopes = member(body, count, "\"scopes\"", ']', &scopes_length);
@@ -129,6 +186,10 @@ static void serve(int fd) {
     size_t start = 0, made = 0, length, body;
     while ((length = request(connection->input + start, connection->used - start, &body)) > 0) {
         start += length;
+        if (delay > 0 && !is_out) {
+            answer_later(fd, output, answer(output, OUTPUT_BYTES, connection->input + start - body, body));
+            continue;
+        }
         made += answer(output + made, OUTPUT_BYTES - made, connection->input + start - body, body);
         if (made > OUTPUT_BYTES - 10240) break;
     }
@@ -138,7 +199,23 @@ static void serve(int fd) {
     if (connection->used == INPUT_BYTES || (made > 0 && give(connection, fd, output, made) != (ssize_t)made)) drop(fd);
 }
 
+// Gives what is due and returns the milliseconds until the next one, -1: there is none.
+static int give_due(void) {
+    while (waiting_count > 0) {
+        struct later *one = &waiting[first];
+        double left = one->due - now();
+        if (left > 0) return (int)(left * 1000) + 1;
+        struct connection *connection = connections[one->fd];
+        if (connection && connection->number == one->number && give(connection, one->fd, one->bytes, one->count) != (ssize_t)one->count)
+            drop(one->fd);
+        first = (first + 1) % room;
+        waiting_count--;
+    }
+    return -1;
+}
+
 int main(int argc, char **argv) {
+    static unsigned long numbers;
     int on = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), set = epoll_create1(0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(argc > 1 ? atoi(argv[1]) : 0)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -146,9 +223,13 @@ int main(int argc, char **argv) {
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1024)) return perror("listen"), 1;
     getsockname(listener, (struct sockaddr *)&address, &length);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR1, outage);
+    signal(SIGUSR2, outage);
+    signal(SIGHUP, changed);
+    read_delay();
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
-    signal(SIGPIPE, SIG_IGN);
     if (argc > 3) {
         context = SSL_CTX_new(TLS_server_method());
         if (SSL_CTX_use_certificate_chain_file(context, argv[2]) != 1 || SSL_CTX_use_PrivateKey_file(context, argv[3], SSL_FILETYPE_PEM) != 1)
@@ -158,7 +239,8 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[256];
     epoll_ctl(set, EPOLL_CTL_ADD, listener, &event);
     for (;;) {
-        int count = epoll_wait(set, events, 256, -1);
+        int count = epoll_wait(set, events, 256, give_due());
+        if (delay_changed) delay_changed = 0, read_delay();
         for (int index = 0; index < count; index++) {
             int fd = events[index].data.fd;
             if (fd != listener) {
@@ -171,6 +253,7 @@ int main(int argc, char **argv) {
                     continue;
                 }
                 connections[fd]->used = 0;
+                connections[fd]->number = ++numbers;
                 connections[fd]->tls = context ? SSL_new(context) : NULL;
                 if (context) {
                     SSL_set_fd(connections[fd]->tls, fd);

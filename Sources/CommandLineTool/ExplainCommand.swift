@@ -80,10 +80,11 @@ enum ExplainCommand {
         trace.record("scopes", .ok, grant.scopes.joined(separator: " "))
         trace.record("ttl", .ok, "\(grant.ttlSeconds) s")
         trace.record("limits", .ok, limits(of: session, config.rateLimits))
+        if let text = LiveLimits.text(config) { trace.record("limits now", .ok, text) }
         return .accepted
     }
 
-    /// The limits a mint with this session is charged to, in their order. What was used of them only the server knows.
+    /// The limits a mint with this session is charged to, in their order. What was used of them only the server knows: ``LiveLimits``.
     private static func limits(of session: VerifiedSession, _ limits: RateLimits) -> String {
         let named = RateLimits.order.compactMap { name -> String? in
             guard let rule = limits.rule(of: name) else { return nil }

@@ -14,9 +14,9 @@ enum HashIDCommand {
         let loaded = LoadedConfiguration(invocation)
         guard let config = loaded.config else { return loaded.refuse(console) }
         var secret = config.log.hashSecret?.secret
-        if secret == nil, case .sqlite(let path) = config.state {
+        if secret == nil {
             do throws(StateOpenError) {
-                secret = try SQLiteState.hashKey(at: path)
+                secret = try key(of: config.state)
             } catch {
                 console.complain(error.description)
                 return .failed
@@ -30,5 +30,13 @@ enum HashIDCommand {
         }
         console.print(EndUserHash(secret: secret).hash(id))
         return .ok
+    }
+
+    private static func key(of state: StateConfig) throws(StateOpenError) -> Secret? {
+        switch state {
+        case .none: nil
+        case .sqlite(let path): try SQLiteState.hashKey(at: path)
+        case .redis(let redis): try SharedStateKey.read(redis)
+        }
     }
 }

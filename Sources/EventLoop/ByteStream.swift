@@ -55,9 +55,11 @@ package final class ByteStream: ReadinessHandler {
 
     /// Registers with the loop and begins the handshake, if there is one. Callbacks come only after this call has returned, except those
     /// of a handshake that is over at once.
-    package func start(delegate: any ByteStreamDelegate) throws(SystemError) {
+    ///
+    /// - Parameter isUrgent: as in ``EventLoop/register(_:isUrgent:handler:)``.
+    package func start(delegate: any ByteStreamDelegate, isUrgent: Bool = false) throws(SystemError) {
         self.delegate = delegate
-        registration = try loop.register(raw, handler: self)
+        registration = try loop.register(raw, isUrgent: isUrgent, handler: self)
     }
 
     /// Writes now what the kernel takes and queues the rest; the owner bounds what it writes by looking at ``pendingWriteBytes``.

@@ -17,6 +17,8 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Events taken from the kernel at once.
     private static let batch: Int32 = 256
+    /// Where so many events wait in a turn that others would wait long behind them, urgent ones are looked for after so many.
+    private static let urgentEvery = 32
     /// The wait for more before going back to Dispatch.
     private static let lingerMilliseconds: Int32 = 5
     /// Turns in one drain: other blocks on the queue (start, stop) run at the latest after this many.
@@ -32,6 +34,8 @@ package final class EventLoop: @unchecked Sendable {
     private let life = Lock(Life.created)
     private let isStopping = Atomic<Bool>(false)
     private let epoll: FileDescriptor
+    /// Urgent descriptors once more: looked at only in turns with many events.
+    private let urgent: FileDescriptor
     private let wakeup: FileDescriptor
     private let alarm: FileDescriptor
     /// `nil` once the loop has stopped: what comes then is dropped.
@@ -45,6 +49,7 @@ package final class EventLoop: @unchecked Sendable {
     package private(set) var turn: UInt32 = 0
     let readBuffer: UnsafeMutableRawBufferPointer
     private let events: UnsafeMutablePointer<epoll_event>
+    private let urgentEvents: UnsafeMutablePointer<epoll_event>
     private var slots: [Slot] = []
     private var freeSlots: [UInt32] = []
     private var wheel: TimerWheel
@@ -76,6 +81,7 @@ package final class EventLoop: @unchecked Sendable {
         self.time = time
         queue = DispatchQueue(label: "january.loop.\(name)", qos: .userInitiated)
         epoll = FileDescriptor(adopting: try Self.check("epoll_create1", epoll_create1(Int32(EPOLL_CLOEXEC))))
+        urgent = FileDescriptor(adopting: try Self.check("epoll_create1", epoll_create1(Int32(EPOLL_CLOEXEC))))
         wakeup = FileDescriptor(
             adopting: try Self.check("eventfd", eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))))
         alarm = FileDescriptor(
@@ -85,6 +91,7 @@ package final class EventLoop: @unchecked Sendable {
         wheel = TimerWheel(now: now)
         readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 64)
         events = .allocate(capacity: Int(Self.batch))
+        urgentEvents = .allocate(capacity: Int(Self.batch))
         _ = try Self.check(
             "epoll_ctl", january_epoll_control(epoll.raw, EPOLL_CTL_ADD, wakeup.raw, january_epoll_in, Token.wakeup))
         _ = try Self.check("epoll_ctl", january_epoll_control(epoll.raw, EPOLL_CTL_ADD, alarm.raw, january_epoll_in, Token.alarm))
@@ -93,6 +100,7 @@ package final class EventLoop: @unchecked Sendable {
     deinit {
         readBuffer.deallocate()
         events.deallocate()
+        urgentEvents.deallocate()
     }
 
     private static func check(_ call: StaticString, _ result: Int32) throws(SystemError) -> Int32 {
@@ -190,8 +198,22 @@ package final class EventLoop: @unchecked Sendable {
     package func cancel(_ timer: TimerNode) { wheel.cancel(timer) }
 
     /// Watches a descriptor for reading and writing, edge-triggered: each change is reported once.
-    package func register(_ fd: Int32, handler: any ReadinessHandler) throws(SystemError) -> Registration {
-        try add(fd, january_epoll_in | january_epoll_out | january_epoll_read_hangup | january_epoll_edge, handler)
+    ///
+    /// - Parameter isUrgent: what can be read from it does not wait behind all the others when thousands are ready at once; it may then be
+    ///   reported once more than it changes. For connections that requests wait for: a server whose clients keep it busy would otherwise hear
+    ///   an upstream's answers ever later, and answer fewer and fewer.
+    package func register(
+        _ fd: Int32, isUrgent: Bool = false, handler: any ReadinessHandler
+    ) throws(SystemError) -> Registration {
+        let registration = try add(
+            fd, january_epoll_in | january_epoll_out | january_epoll_read_hangup | january_epoll_edge, handler)
+        if isUrgent {
+            let interest = january_epoll_in | january_epoll_read_hangup | january_epoll_edge
+            let token = UInt64(registration.generation) << 32 | UInt64(registration.index)
+            // Where this fails it is watched all the same, and waits its turn.
+            _ = january_epoll_control(urgent.raw, EPOLL_CTL_ADD, fd, interest, token)
+        }
+        return registration
     }
 
     /// Watches a listening socket that several loops share: one loop is woken for one connection.
@@ -208,7 +230,10 @@ package final class EventLoop: @unchecked Sendable {
         slots[index].handler = nil
         slots[index].generation &+= 1
         freeSlots.append(registration.index)
-        if !closes { _ = january_epoll_control(epoll.raw, EPOLL_CTL_DEL, fd, 0, 0) }
+        if !closes {
+            _ = january_epoll_control(epoll.raw, EPOLL_CTL_DEL, fd, 0, 0)
+            _ = january_epoll_control(urgent.raw, EPOLL_CTL_DEL, fd, 0, 0)
+        }
     }
 
     private func add(_ fd: Int32, _ interest: UInt32, _ handler: any ReadinessHandler) throws(SystemError) -> Registration {
@@ -262,13 +287,25 @@ package final class EventLoop: @unchecked Sendable {
             switch token {
             case Token.wakeup: runMailbox()
             case Token.alarm: clearAlarm()
-            default:
-                let slot = Int(token & 0xFFFF_FFFF)
-                // A handler that was unregistered earlier in this batch, its slot perhaps used again, must not see the old event.
-                guard slots[slot].generation == UInt32(token >> 32), let handler = slots[slot].handler else { continue }
-                handler.ready(Readiness(bits: january_epoll_events(events + index)))
+            default: deliver(events + index)
             }
+            if index % Self.urgentEvery == Self.urgentEvery - 1 { dispatchUrgent() }
         }
+    }
+
+    private func dispatchUrgent() {
+        let count = System.retrying { Int(epoll_wait(urgent.raw, urgentEvents, Self.batch, 0)) }
+        guard count > 0 else { return }
+        now = time.monotonic()
+        for index in 0..<count { deliver(urgentEvents + index) }
+    }
+
+    private func deliver(_ event: UnsafeMutablePointer<epoll_event>) {
+        let token = january_epoll_token(event)
+        let slot = Int(token & 0xFFFF_FFFF)
+        // A handler that was unregistered earlier in this turn, its slot perhaps used again, must not see the old event.
+        guard slot < slots.count, slots[slot].generation == UInt32(token >> 32), let handler = slots[slot].handler else { return }
+        handler.ready(Readiness(bits: january_epoll_events(event)))
     }
 
     private func runMailbox() {

@@ -110,3 +110,16 @@ package final class FileLock: Sendable {
         }
     }
 }
+
+/// For the thread that starts the process, while loops work for it.
+package enum Waiting {
+    /// - Returns: whether the condition held within the limit.
+    package static func until(_ limit: Duration, time: any TimeSource, _ condition: () -> Bool) -> Bool {
+        let end = time.monotonic() + limit
+        while !condition() {
+            if time.monotonic() >= end { return false }
+            usleep(2_000)
+        }
+        return true
+    }
+}

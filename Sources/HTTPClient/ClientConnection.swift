@@ -80,7 +80,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             case .http:
                 let stream = ByteStream(loop: client.loop, descriptor: descriptor)
                 phase = .open(stream)
-                try stream.start(delegate: self)
+                try stream.start(delegate: self, isUrgent: true)
                 opened()
             case .https:
                 guard let context = client.tls else { return openingFailed(.tls) }
@@ -90,7 +90,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
                 let stream = ByteStream(loop: client.loop, descriptor: descriptor, transport: transport)
                 phase = .handshaking(stream)
                 client.loop.schedule(self, after: client.config.handshakeTimeout)
-                try stream.start(delegate: self)
+                try stream.start(delegate: self, isUrgent: true)
             }
         } catch {
             openingFailed(error is TLSError ? .tls : .refused)

@@ -54,6 +54,8 @@ package final class ServerExchange {
     package internal(set) var content: [UInt8] = []
     /// For the handler: who asks, as it found out when it admitted the request.
     package var principal: String?
+    /// For the handler: told of the response when it is given, once.
+    package var onResponse: ((ServerResponse) -> Void)?
     var keepsContent = false
     var pendingAnswer: ServerResponse?
     /// Cut when the response is given or the connection is closed, whichever comes first: until then both hold each other.
@@ -77,6 +79,10 @@ package final class ServerExchange {
     /// Sends the response, once. Returns whether there was still a connection to give it to.
     @discardableResult
     package func respond(_ response: ServerResponse) -> Bool {
+        if let onResponse {
+            self.onResponse = nil
+            onResponse(response)
+        }
         guard let connection else { return false }
         self.connection = nil
         return connection.respond(response, to: self)

@@ -122,6 +122,29 @@ package final class RedisClient {
         }
     }
 
+    /// The same, and behind it, on the same connection, another command: WAITAOF waits for what its own connection has written.
+    package func run(
+        _ script: RedisScript, keys: [[UInt8]], arguments: [[UInt8]], followedBy next: RedisCommand, deadline: MonotonicInstant,
+        completion: @escaping (Result<(RedisReply, RedisReply), RedisError>) -> Void
+    ) {
+        let knows = knownScripts.contains(script.id)
+        send([script.command(knows: knows, keys: keys, arguments: arguments), next], deadline: deadline) { [self] result in
+            switch result {
+            case .failure(let error): return completion(.failure(error))
+            case .success(let replies):
+                guard replies.count == 2 else { return completion(.failure(.unexpectedReply)) }
+                if let error = replies[0].error {
+                    guard knows && error == .noScript else { return completion(.failure(.server(error))) }
+                    knownScripts.remove(script.id)
+                    return run(
+                        script, keys: keys, arguments: arguments, followedBy: next, deadline: deadline, completion: completion)
+                }
+                if !knows { knownScripts.insert(script.id) }
+                completion(.success((replies[0], replies[1])))
+            }
+        }
+    }
+
     private func ran(
         _ script: RedisScript, knew: Bool, _ result: Result<RedisReply, RedisError>,
         _ completion: (Result<RedisReply, RedisError>) -> Void

@@ -81,14 +81,14 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
             guard url.usesTLS else {
                 let stream = ByteStream(loop: client.loop, descriptor: descriptor)
                 phase = .handshaking(stream)
-                try stream.start(delegate: self)
+                try stream.start(delegate: self, isUrgent: true)
                 return greet(stream)
             }
             guard let context = client.service.tls else { return end(.unreachable(.tls)) }
             let transport = try TLSStream(client: context, descriptor: descriptor.raw, host: url.host, port: Int(url.port))
             let stream = ByteStream(loop: client.loop, descriptor: descriptor, transport: transport)
             phase = .handshaking(stream)
-            try stream.start(delegate: self)
+            try stream.start(delegate: self, isUrgent: true)
         } catch {
             end(.unreachable(error is TLSError ? .tls : .refused))
         }

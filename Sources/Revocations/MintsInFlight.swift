@@ -157,5 +157,8 @@ package final class MintsInFlight: Sendable {
 
     package var count: Int { total.load(ordering: .relaxed) }
 
+    /// One more would be too many, as it looks.
+    package var isFull: Bool { count >= maxCount.load(ordering: .relaxed) }
+
     private func shard(_ key: Key) -> Lock<[Key: Present]> { shards[key.hash & (shards.count - 1)] }
 }

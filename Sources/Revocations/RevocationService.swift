@@ -40,23 +40,26 @@ package final class RevocationService: RevocationControl {
     private let loop: EventLoop
     private let worker: LoopBound<RevocationWorker>
     private let store: any RevocationStore
-    private let hash: EndUserHash
+    private let keyOf: @Sendable (String) -> EndUserKey?
     private let clock: StateClock
     private let events: @Sendable (RevocationEvent) -> Void
     private let latest = Lock(StateCounts())
 
     /// - Parameters:
     ///   - loop: everything here runs on it.
+    ///   - keyOf: `nil` where it cannot be said now.
+    ///   - clock: where replicas share a state, one they share, too.
     ///   - events: called on any thread; must not block.
     package init(
-        loop: EventLoop, store: any RevocationStore, hash: EndUserHash, time: any TimeSource, log: Log,
+        loop: EventLoop, store: any RevocationStore, keyOf: @escaping @Sendable (String) -> EndUserKey?, clock: StateClock,
+        log: Log,
         events: @escaping @Sendable (RevocationEvent) -> Void
     ) {
         self.loop = loop
         self.store = store
-        self.hash = hash
+        self.keyOf = keyOf
         self.events = events
-        clock = StateClock(time)
+        self.clock = clock
         worker = LoopBound(
             RevocationWorker(loop: loop, store: store, clock: clock, log: log, latest: latest, events: events), on: loop)
     }
@@ -83,7 +86,7 @@ package final class RevocationService: RevocationControl {
     package func revoke(
         _ request: RevocationRequest, completion: @escaping @Sendable (Result<RevocationStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(request.endUserID, under: hash), let id = RevocationID(bytes: SystemRandom.bytes(16)) else {
+        guard let key = keyOf(request.endUserID), let id = RevocationID(bytes: SystemRandom.bytes(16)) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         let clock = clock
@@ -141,7 +144,7 @@ package final class RevocationService: RevocationControl {
     package func endUser(
         _ endUserID: String, completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(endUserID, under: hash) else {
+        guard let key = keyOf(endUserID) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         store.read(key) { [store] result in
@@ -154,7 +157,7 @@ package final class RevocationService: RevocationControl {
         _ endUserID: String, requestedBy: String,
         completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
-        guard let key = EndUserKey(endUserID, under: hash) else {
+        guard let key = keyOf(endUserID) else {
             return completion(.failure(.stateUnavailable(retryAfter: 1)))
         }
         let (loop, worker, store, events) = (loop, worker, store, events)
@@ -189,22 +192,33 @@ package final class RevocationService: RevocationControl {
     }
 }
 
-/// Both clocks of ``StateTime``.
+/// Both clocks of ``StateTime``. Where replicas share a state both are the store's clock, carried on by this process's monotonic one: replicas
+/// whose own clocks differ agree on what is due.
 package struct StateClock: Sendable {
-    private let time: any TimeSource
-    private let startWall: WallInstant
-    private let startMonotonic: MonotonicInstant
+    /// An instant on both: what the store's clock said, and this process's when it did.
+    package typealias Point = (wall: WallInstant, monotonic: MonotonicInstant)
 
-    package init(_ time: any TimeSource) {
+    private let time: any TimeSource
+    private let start: Point
+    private let shared: (@Sendable () -> Point?)?
+
+    /// - Parameter shared: the store's clock, `nil` while it is not known.
+    package init(_ time: any TimeSource, shared: (@Sendable () -> Point?)? = nil) {
         self.time = time
-        startWall = time.wall()
-        startMonotonic = time.monotonic()
+        self.shared = shared
+        start = (time.wall(), time.monotonic())
     }
 
-    package func now() -> StateTime { StateTime(wall: time.wall(), steady: startWall + (time.monotonic() - startMonotonic)) }
+    package func now() -> StateTime {
+        let point = shared?()
+        let origin = point ?? start
+        let steady = origin.wall + (time.monotonic() - origin.monotonic)
+        return StateTime(wall: point == nil ? time.wall() : steady, steady: steady)
+    }
+
     package func monotonic(of steady: WallInstant) -> MonotonicInstant {
-        startMonotonic
-            + .nanoseconds(
-                steady.nanosecondsSinceEpoch.subtractingReportingOverflow(startWall.nanosecondsSinceEpoch).partialValue)
+        let origin = shared?() ?? start
+        let ahead = steady.nanosecondsSinceEpoch.subtractingReportingOverflow(origin.wall.nanosecondsSinceEpoch).partialValue
+        return origin.monotonic + .nanoseconds(ahead)
     }
 }

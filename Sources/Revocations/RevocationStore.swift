@@ -4,6 +4,9 @@ import Primitives
 package struct StateError: Error, Sendable, Equatable {
     package let reason: String
     package init(reason: String) { self.reason = reason }
+
+    /// Another replica works on it, or it is no longer the same work: whoever hears this lets go of it.
+    package static let taken = StateError(reason: "taken")
 }
 
 /// Work that is due, and when more will be.
@@ -50,10 +53,11 @@ package protocol RevocationStore: Sendable {
     /// The same for one user's work, due or not. False when another replica has it.
     func claim(_ key: EndUserKey, completion: @escaping Completion<Bool>)
     /// Said at least every 5 s for everything this process works on.
-    func renew(_ keys: [EndUserKey])
+    func renew(_ keys: [EndUserKey], now: WallInstant)
     func release(_ key: EndUserKey)
 
-    /// Mints let through before the fence, those that may enter later left out. Read after the fence is durable.
+    /// Mints let through before the fence, those that may enter later left out. Read after the fence is durable, and right before each call to
+    /// January: ``StateError/taken`` where this process may not make it.
     func olderMints(of record: RevocationRecord, completion: @escaping Completion<OlderMints>)
     /// Mints under way and unanswered ones.
     func mintCount(of endUserID: String, key: EndUserKey, completion: @escaping Completion<Int>)

@@ -12,10 +12,16 @@ final class RevocationWorker {
     private static let patience = Duration.seconds(1)
     private static let poll = Duration.milliseconds(250)
     private static let heartbeat = Duration.seconds(5)
+    /// So long it is certain that this process may work on something.
+    private static let freshFor = Duration.seconds(2)
+    /// Waiters looked after in one turn of the poll.
+    private static let pollCount = 64
 
     private struct Active {
         var machine: SweepMachine
         var isBusy = false
+        /// When the store was last asked whether it may be worked on.
+        var lookedAt = MonotonicInstant(nanoseconds: .min)
     }
 
     private struct Waiter {
@@ -42,6 +48,7 @@ final class RevocationWorker {
     private var lifting: Set<EndUserKey> = []
     private var waiters: [Int: Waiter] = [:]
     private var nextWaiter = 0
+    private var lastPolled = 0
     private var calls = 0
     private var isClaiming = false
     /// Something was let go while the store was asked: its answer does not know of it.
@@ -132,7 +139,12 @@ final class RevocationWorker {
     /// Another replica may be doing what somebody waits for here.
     private func pollWaiters() {
         guard !isStopped, !waiters.isEmpty else { return }
-        for (number, waiter) in waiters.prefix(64) where active[waiter.record.key] == nil {
+        let all = waiters.filter { active[$0.value.record.key] == nil }.sorted { $0.key < $1.key }
+        // In turns.
+        var turn = all.filter { $0.key > lastPolled }.prefix(Self.pollCount)
+        if turn.isEmpty { turn = all.prefix(Self.pollCount) }
+        lastPolled = turn.last?.key ?? 0
+        for (number, waiter) in turn {
             store.find(
                 waiter.id,
                 completion: onLoop { worker, result in
@@ -202,6 +214,7 @@ final class RevocationWorker {
     private func advance(_ key: EndUserKey) {
         guard let work = active[key], !work.isBusy, !isStopped else { return }
         active[key]?.isBusy = true
+        active[key]?.lookedAt = loop.time.monotonic()
         awaitingMints.remove(key)
         store.olderMints(
             of: work.machine.record, completion: onLoop { worker, result in worker.step(key, result) })
@@ -209,8 +222,13 @@ final class RevocationWorker {
 
     private func step(_ key: EndUserKey, _ result: Result<OlderMints, StateError>) {
         active[key]?.isBusy = false
-        guard let machine = active[key]?.machine, !isStopped else { return }
-        guard case .success(let mints) = result else { return again(key) }
+        guard let work = active[key], !isStopped else { return }
+        let machine = work.machine
+        guard case .success(let mints) = result else {
+            return result.isTaken ? drop(key) : again(key)
+        }
+        // This process stood still meanwhile: another may have taken over, and let mints in again.
+        if loop.time.monotonic() - work.lookedAt > Self.freshFor { return advance(key) }
         let now = clock.now()
         switch machine.step(mints: mints, now: now.steady) {
         case .call: call(key, mints, now)
@@ -353,7 +371,7 @@ final class RevocationWorker {
 
     private func beat() {
         guard !isStopped else { return }
-        if !active.isEmpty { store.renew(Array(active.keys)) }
+        if !active.isEmpty { store.renew(Array(active.keys), now: clock.now().steady) }
         store.probe(completion: { _ in })
         count()
         // Another replica may have left work.
@@ -363,5 +381,11 @@ final class RevocationWorker {
             store.forget(olderThan: clock.now().wall + .seconds(-86_400 * Int64(keepDays)), completion: { _ in })
         }
         loop.schedule(heartbeatTimer, after: Self.heartbeat)
+    }
+}
+
+extension Result where Failure == StateError {
+    fileprivate var isTaken: Bool {
+        if case .failure(.taken) = self { true } else { false }
     }
 }

@@ -115,7 +115,7 @@ package final class SQLiteRevocationStore: RevocationStore {
 
     // This process is the only one.
     package func claim(_ key: EndUserKey, completion: @escaping Completion<Bool>) { completion(.success(true)) }
-    package func renew(_ keys: [EndUserKey]) {}
+    package func renew(_ keys: [EndUserKey], now: WallInstant) {}
     package func release(_ key: EndUserKey) {}
 
     package func olderMints(of record: RevocationRecord, completion: @escaping Completion<OlderMints>) {

@@ -81,9 +81,17 @@ final class EndpointMetrics: Sendable {
 
     /// Values that are kept elsewhere and read when somebody looks.
     func register(
-        _ metrics: Metrics, mintsInFlight: MintsInFlight, breaker: Breaker, keys: KeyRing, time: any TimeSource
+        _ metrics: Metrics, mintsInFlight: MintsInFlight, load: MintLoad, breaker: Breaker, keys: KeyRing,
+        time: any TimeSource
     ) {
         metrics.gauges("in_flight", help: "Mints under way.") { [([], Double(mintsInFlight.count))] }
+        metrics.gauges("mints_waiting", help: "Mints under way that wait for a connection to January.") {
+            [([], Double(load.snapshot.waiting))]
+        }
+        metrics.gauges(
+            "january_service_seconds",
+            help: "How long January takes by the last measurements; load is shed by it. NaN: not measured."
+        ) { [([], load.snapshot.serviceTime?.fractionalSeconds ?? .nan)] }
         metrics.gauges("breaker_state", help: "1: mints are held back for this reason.", labels: ["reason"]) {
             let open = Set(breaker.openReasons(now: time.monotonic()))
             return BreakerReason.allCases.map { ([$0.rawValue], open.contains($0) ? 1 : 0) }

@@ -1,10 +1,20 @@
+import GCRA
+import Primitives
 import RateLimiting
 import Synchronization
 import Telemetry
 
 /// What the rate limits did.
 final class LimitMetrics: Sendable {
+    /// The last request a limit refused, as far as it says nothing about whose it was.
+    struct Refusal: Sendable, Equatable {
+        let at: MonotonicInstant
+        /// Of its cell, nanoseconds.
+        let theoreticalArrival: Int64
+    }
+
     private let limited: [LimitName: Counter]
+    private let last: [LimitName: Lock<Refusal?>]
     private let unconfiguredProxy: Counter
     private let hasWarned = Atomic(false)
 
@@ -19,6 +29,7 @@ final class LimitMetrics: Sendable {
                         labels: [("limit", $0.rawValue)])
                 )
             })
+        last = Dictionary(uniqueKeysWithValues: LimitName.allCases.map { ($0, Lock(nil)) })
         unconfiguredProxy = metrics.counter(
             "unconfigured_proxy_total",
             help: "Requests of peers that send the field of a proxy and are not in trusted_proxies: not limited by address.")
@@ -33,7 +44,17 @@ final class LimitMetrics: Sendable {
         }
     }
 
-    func countLimited(by limit: LimitName) { limited[limit]?.add() }
+    /// - Parameter wait: nanoseconds until the same request would be let through.
+    func countLimited(by limit: LimitName, rule: GCRARule, wait: Int64, now: MonotonicInstant) {
+        limited[limit]?.add()
+        // So much is used that one request more is over what the limit tolerates by `wait`.
+        let refusal = Refusal(at: now, theoreticalArrival: now.nanoseconds + wait + rule.tolerance - rule.emissionInterval)
+        last[limit]?.withLock { $0 = refusal }
+    }
+
+    func refusals(by limit: LimitName) -> (count: UInt64, last: Refusal?) {
+        (limited[limit]?.value ?? 0, last[limit]?.withLock { $0 })
+    }
 
     /// - Returns: true the first time.
     func countsFirstUnconfiguredProxy() -> Bool {

@@ -33,19 +33,21 @@ final class LoopEndpoint: RequestHandler {
     private(set) var limitKeys: LimitKeyMaker
     /// `nil`: there is no state.
     let revocations: (any RevocationControl)?
+    /// Where replicas share the state.
+    let sharedGate: RedisMintGate?
     var responder = Responder()
     private(set) var generation: LoopGeneration
 
     init(
         loop: EventLoop, shared: SharedParts, limits: any LimitStore, limitKeys: LimitKeyMaker = LimitKeyMaker(),
-        revocations: (any RevocationControl)?,
-        generation: LoopGeneration
+        revocations: (any RevocationControl)?, sharedGate: RedisMintGate?, generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
         self.limitKeys = limitKeys
         self.revocations = revocations
+        self.sharedGate = sharedGate
         self.generation = generation
     }
 

@@ -40,10 +40,13 @@ final class MintHandler {
     static let mintSteps: [Step] =
         opening + [
             Step(name: "policy") { $0.decideTerms() },
+            Step(name: "load") { $0.refuseWhatCannotBeServed() },
             Step(name: "limits") { $0.chargeLimits() },
             Step(name: "audit") { $0.refuseWhatCannotBeRecorded() },
             Step(name: "admission") { $0.enterInFlight() },
+            Step(name: "fence") { $0.enterShared() },
             Step(name: "mint") { $0.mint() },
+            Step(name: "second_look") { $0.leaveShared() },
             Step(name: "delivery") { $0.deliver() },
         ]
 
@@ -52,7 +55,7 @@ final class MintHandler {
     let generation: LoopGeneration
     let requestID: RequestID
     private let steps: [Step]
-    private let deadline: MonotonicInstant
+    let deadline: MonotonicInstant
     private var step = 0
     private var budgetTimer: LoopTimer?
 
@@ -71,6 +74,13 @@ final class MintHandler {
     private var ticket: MintGate.Ticket?
     /// What was found right before the mint was to be sent.
     private var objection: FenceDecision?
+    // Where replicas share the state.
+    private var sharedTicket: RedisMintGate.Ticket?
+    private var sharedDecision: FenceDecision?
+    /// It was not sent because the last look is too old.
+    private var mustLookAgain = false
+    var cameTooLate = false
+    var place = Place.outside
     private var answer: MintOutcome?
     // Of a sign-out.
     var blockAnswer: Result<EndUserStatus, RevocationError>?
@@ -195,7 +205,7 @@ final class MintHandler {
 
     private func refuseWhatCannotBeRecorded() -> Progress {
         guard loop.shared.audit.refusesMints else { return .next }
-        return .refused(Problem(.overloaded, reason: "audit_blocked", retryAfter: 1))
+        return shed("audit_blocked")
     }
 
     private func chargeLimits() -> Progress {
@@ -231,7 +241,7 @@ final class MintHandler {
         guard case .limited(let name, let wait) = decision, let rule = generation.shared.config.rateLimits.rule(of: name) else {
             return .next
         }
-        loop.shared.limitMetrics.countLimited(by: name)
+        loop.shared.limitMetrics.countLimited(by: name, rule: rule, wait: wait, now: loop.loop.now)
         if generation.shared.config.rateLimits.mode == .shadow {
             isOverLimit = true
             return .next
@@ -241,35 +251,94 @@ final class MintHandler {
 
     private func enterInFlight() -> Progress {
         guard let endUserID else { return .refused(Problem(.internalError)) }
+        guard enterLoad() else { return shed("no_time_left") }
         switch loop.shared.gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) {
         case .entered(let ticket):
             self.ticket = ticket
             return .next
-        case .full:
-            loop.shared.metrics.overloaded.add()
-            return .refused(Problem(.overloaded, reason: "max_in_flight", retryAfter: 1))
+        case .full: return shed("max_in_flight")
         case .refused(let decision): return .refused(Problem(decision) ?? Problem(.internalError))
         }
     }
 
+    /// The same in the state that replicas share: no fence and in flight in one step of Redis.
+    private func enterShared() -> Progress {
+        guard let gate = loop.sharedGate else { return .next }
+        if sharedDecision == nil {
+            guard let endUserID else { return .refused(Problem(.internalError)) }
+            var isAnsweredAtOnce = true
+            gate.enter(endUserID.text, sessionStartedAt: session?.startedAt, deadline: deadline) { decision, ticket in
+                self.sharedTicket = ticket
+                self.sharedDecision = decision
+                if !isAnsweredAtOnce { self.resume() }
+            }
+            isAnsweredAtOnce = false
+        }
+        return takeSharedDecision()
+    }
+
+    private func lookShared(then after: RedisMintGate.After) -> Progress {
+        guard let gate = loop.sharedGate, let sharedTicket else { return .next }
+        if sharedDecision == nil {
+            var isAnsweredAtOnce = true
+            let asked = self.loop.loop.now
+            gate.look(sharedTicket, then: after) { decision in
+                self.sharedTicket?.lookedAt = asked
+                self.sharedDecision = decision
+                if after != .keep { self.sharedTicket = nil }
+                if !isAnsweredAtOnce { self.resume() }
+            }
+            isAnsweredAtOnce = false
+        }
+        return takeSharedDecision()
+    }
+
+    private func takeSharedDecision() -> Progress {
+        guard let decision = sharedDecision else { return .wait }
+        sharedDecision = nil
+        return Problem(decision).map { .refused($0) } ?? .next
+    }
+
+    /// After the answer, before anybody gets it: the state is looked at once more, and the mint is no longer in flight.
+    private func leaveShared() -> Progress {
+        if sharedDecision == nil && sharedTicket == nil { return .next }
+        let progress = sharedTicket == nil ? takeSharedDecision() : lookShared(then: .leave)
+        if case .refused = progress { loop.shared.metrics.withheld.add() }
+        return progress
+    }
+
     private func mint() -> Progress {
+        if mustLookAgain {
+            answer = nil
+            let progress = lookShared(then: .keep)
+            guard case .next = progress else { return progress }
+            mustLookAgain = false
+        }
         if answer == nil {
             guard let endUserID, let terms else { return .refused(Problem(.internalError)) }
             var isAnsweredAtOnce = true
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms, deadline: deadline,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
-                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() }
+                beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
                 self.answer = outcome
+                if !self.mustLookAgain { self.leaveLoad(outcome) }
                 if !isAnsweredAtOnce { self.resume() }
             }
             isAnsweredAtOnce = false
         }
         guard let answer else { return .wait }
+        if mustLookAgain {
+            // It waited for a connection; nothing was sent.
+            self.answer = nil
+            return mint()
+        }
         loop.shared.metrics.count(answer, loop: loop)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
+        if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
+            if failure == .overloaded { return shed(failure.reason.description) }
             loop.shared.january(failure, answer, endUserID: endUserID)
             // January's own words, not the breaker's: the other replicas have not heard them.
             if case .rateLimited(let wait) = failure, answer.first != nil { loop.limits.hold(for: wait) }
@@ -282,7 +351,8 @@ final class MintHandler {
         guard let ticket else { return false }
         let decision = loop.shared.gate.look(ticket)
         if decision != .free { objection = decision }
-        return decision == .free
+        if let sharedTicket, loop.loop.time.monotonic() - sharedTicket.lookedAt > RedisMintGate.freshFor { mustLookAgain = true }
+        return decision == .free && !mustLookAgain
     }
 
     private func deliver() -> Progress {
@@ -335,6 +405,7 @@ final class MintHandler {
 
     func finish(status: Int, problem: Problem?, isUndelivered: Bool) {
         step = steps.count
+        leaveLoad(nil)
         if let ticket {
             if answer?.mayStillBeCommitted == true {
                 loop.shared.gate.leaveUnanswered(ticket, now: loop.loop.now)
@@ -343,6 +414,10 @@ final class MintHandler {
             }
         }
         ticket = nil
+        if let sharedTicket {
+            loop.sharedGate?.look(sharedTicket, then: answer?.mayStillBeCommitted == true ? .unanswered : .leave) { _ in }
+        }
+        sharedTicket = nil
         var outcome = RequestOutcome(
             route: .token, method: RequestMethod(exchange.head.method), status: status, code: problem?.code,
             requestID: requestID, duration: loop.loop.time.monotonic() - exchange.headCompletedAt)

@@ -102,7 +102,7 @@ struct Problem: Sendable, Equatable {
 
     init(_ failure: JanuaryFailure) {
         self.init(Self.code(of: failure), reason: failure.reason.description)
-        retryAfter = failure.retryAfter.map(RetryAfter.wholeSeconds) ?? (failure == .overloaded ? 1 : nil)
+        retryAfter = failure.retryAfter.map(RetryAfter.wholeSeconds)
     }
 
     private static func code(of failure: JanuaryFailure) -> ProblemCode {

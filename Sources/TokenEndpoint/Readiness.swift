@@ -12,13 +12,16 @@ final class Readiness: Sendable {
     private let verifiers: Lock<SessionVerifiers>
     private let time: any TimeSource
     private let stateIsWritable: @Sendable () -> Bool
+    private let stateWasRead: @Sendable () -> Bool
     private let wasReady = Atomic<Bool>(false)
 
     init(
         lifecycle: Lifecycle, verifiers: SessionVerifiers, time: any TimeSource,
-        stateIsWritable: @escaping @Sendable () -> Bool = { true }
+        stateIsWritable: @escaping @Sendable () -> Bool = { true },
+        stateWasRead: @escaping @Sendable () -> Bool = { true }
     ) {
         self.stateIsWritable = stateIsWritable
+        self.stateWasRead = stateWasRead
         self.lifecycle = lifecycle
         self.verifiers = Lock(verifiers)
         self.time = time
@@ -36,6 +39,15 @@ final class Readiness: Sendable {
             switch self {
             case .ready, .degraded: 200
             case .starting, .draining: 503
+            }
+        }
+
+        var name: String {
+            switch self {
+            case .starting: "starting"
+            case .ready: "ready"
+            case .degraded: "degraded"
+            case .draining: "draining"
             }
         }
 
@@ -62,10 +74,15 @@ final class Readiness: Sendable {
         let haveFailedLong = missing.allSatisfy { keySet in
             keySet.state.failingSince.map { now - $0 >= Self.patience } ?? false
         }
-        if missing.isEmpty || (missing.count < keySets.count && haveFailedLong) { wasReady.store(true, ordering: .relaxed) }
+        let hasState = stateWasRead()
+        if hasState && (missing.isEmpty || (missing.count < keySets.count && haveFailedLong)) {
+            wasReady.store(true, ordering: .relaxed)
+        }
         // This process's own: another replica may do better.
         guard stateIsWritable() else { return .starting(waitingFor: ["state"]) }
-        guard wasReady.load(ordering: .relaxed) else { return .starting(waitingFor: missing.map { "jwks:\($0.name)" }) }
+        guard wasReady.load(ordering: .relaxed) else {
+            return .starting(waitingFor: missing.map { "jwks:\($0.name)" } + (hasState ? [] : ["state"]))
+        }
         let failing = keySets.filter { $0.state.snapshot == nil || $0.state.failingSince != nil }
         return failing.isEmpty ? .ready : .degraded(reasons: failing.map { "jwks:\($0.name)" })
     }

@@ -3,6 +3,7 @@ import EventLoop
 import HTTPMessage
 import HTTPServer
 import Primitives
+import Redis
 import Revocations
 
 /// `listen` and `management.listen`: `host:port` with a numeric host, `unix:PATH` with an optional `?mode=0660`, or `systemd`: whatever
@@ -116,7 +117,7 @@ package struct ManagementToken: Sendable, Equatable {
 package enum StateConfig: Sendable, Equatable {
     case none
     case sqlite(path: String)
-    case redis(url: String)
+    case redis(RedisConfig)
 
     /// For whom a fence in it holds.
     package var fenceScope: FenceScope {
@@ -125,22 +126,20 @@ package enum StateConfig: Sendable, Equatable {
 
     static func read(_ root: ConfigSection) -> StateConfig {
         let text = root.string("state", default: "none") ?? "none"
-        if text == "none" { return .none }
+        let keys = RedisConfig.Keys(
+            url: "state", username: "state_username", passwordFile: "state_password_file", caFile: "state_ca_file")
+        let isRedis = RedisConfig.isURL(text)
+        if let redis = RedisConfig.read(root, keys, text: isRedis ? text : nil) {
+            redis.checkCertificates(root, keys)
+            return .redis(redis)
+        }
+        if text == "none" || isRedis { return .none }
         if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
             let path = root.resolve(String(text.dropFirst(7)), for: "state")
             root.record("state", .text("sqlite:\(path)"))
             return .sqlite(path: path)
         }
-        if text.hasPrefix("redis://") || text.hasPrefix("rediss://") {
-            let authority = text.split(separator: "/", omittingEmptySubsequences: true).dropFirst().first ?? ""
-            if authority.contains("@"), case .file = root.source("state") {
-                root.problem("state", "must not hold a password in the file; use STATE in the environment")
-            }
-            // Accepted without being used it would be a state without fences.
-            root.problem("state", "redis:// is not available in this version; use sqlite:PATH")
-            return .redis(url: text)
-        }
-        root.invalid("state", "must be none or sqlite:PATH")
+        root.invalid("state", "must be none, sqlite:PATH or redis://…")
         return .none
     }
 }

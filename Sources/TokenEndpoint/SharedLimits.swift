@@ -8,7 +8,7 @@ import Telemetry
 /// Rate limits that replicas share: what the stores of all loops have in common. Absent where every process counts for itself.
 struct SharedLimits: Sendable {
     private let service: RedisService
-    private let health: LimiterHealth
+    let health: LimiterHealth
     private let account: [UInt8]
 
     /// - Returns: nil with `rate_limits.store: memory`.

@@ -14,6 +14,7 @@ final class SharedParts: Sendable {
     let gate: MintGate
     let keys: KeyRing
     let mintBreaker: Breaker
+    let load: MintLoad
     let metrics: EndpointMetrics
     let recorder: OutcomeRecorder
     /// Cells of the rate limits; with a shared store, what decides while it is away.
@@ -34,6 +35,7 @@ final class SharedParts: Sendable {
         self.mintsInFlight = mintsInFlight
         gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
         mintBreaker = Breaker()
+        load = MintLoad(connections: config.january.maxConnections, budget: config.january.budget)
         self.metrics = EndpointMetrics(metrics)
         limitMetrics = LimitMetrics(metrics, store: localLimits)
         let audit = AuditLog(
@@ -42,7 +44,7 @@ final class SharedParts: Sendable {
         recorder = OutcomeRecorder(log: log, audit: audit, metrics: metrics, hash: hash)
         metrics.counters("audit_dropped_total", help: "Audit records that were lost.") { [([], Double(audit.droppedCount))] }
         self.metrics.register(
-            metrics, mintsInFlight: mintsInFlight, breaker: mintBreaker, keys: keys, time: time)
+            metrics, mintsInFlight: mintsInFlight, load: load, breaker: mintBreaker, keys: keys, time: time)
     }
 
     /// What an operator has to know about January's refusals and odd answers, beside the line of the request itself.

@@ -8,15 +8,30 @@ import Telemetry
 /// What the process keeps beyond its end: opened at the start, closed last.
 struct StateParts: Sendable {
     let mintsInFlight: MintsInFlight
-    /// `nil`: `state: none`.
+    /// With `state: sqlite:…`.
     let store: SQLiteRevocationStore?
+    /// With `state: redis://…`.
+    var shared: SharedStateParts?
     let hash: EndUserHash
+
+    /// What decides who is who, as it is kept beside the fences.
+    static func identity(_ config: RootConfig) -> [String: String] {
+        var identity = config.endUsers.identity(namespaces: config.sessions.verifiers.map(\.namespace)).record
+        identity["sessions.verifiers[].prefix"] = config.sessions.verifiers.map { $0.endUserPrefix ?? "" }.sorted()
+            .joined(separator: "\n")
+        return identity
+    }
 
     /// Blocks while another process has the file.
     static func open(
-        _ config: RootConfig, log: Log, time: any TimeSource, givesUp: () -> Bool
+        _ config: RootConfig, on loop: EventLoop, resolver: Resolver, log: Log, time: any TimeSource, givesUp: () -> Bool
     ) throws(TokenEndpoint.StartError) -> StateParts {
         let mints = MintsInFlight(maxCount: config.january.maxInFlight)
+        if case .redis(let redis) = config.state {
+            let shared = try SharedStateParts.open(redis, config, on: loop, resolver: resolver, log: log, time: time)
+            return StateParts(
+                mintsInFlight: mints, store: nil, shared: shared, hash: shared.state.hash ?? EndUserHash(config.log))
+        }
         guard case .sqlite(let path) = config.state else {
             return StateParts(mintsInFlight: mints, store: nil, hash: EndUserHash(config.log))
         }
@@ -25,9 +40,7 @@ struct StateParts: Sendable {
         options.waitsFor = config.drain.timeout + .seconds(5)
         options.acceptsNewIdentity = config.stateRules.acceptsNewMapping
         options.hashSecret = config.log.hashSecret?.secret
-        options.identity = config.endUsers.identity(namespaces: config.sessions.verifiers.map(\.namespace)).record
-        options.identity["sessions.verifiers[].prefix"] = config.sessions.verifiers.map { $0.endUserPrefix ?? "" }.sorted()
-            .joined(separator: "\n")
+        options.identity = identity(config)
         do throws(StateOpenError) {
             let state = try SQLiteState.open(options, time: time, givesUp: givesUp)
             report(state, log)
@@ -71,17 +84,18 @@ struct StateParts: Sendable {
     var isWritable: Bool { store?.isWritable ?? true }
 
     func registerMetrics(_ metrics: Metrics, service: RevocationService, time: any TimeSource) {
-        guard let store else { return }
-        metrics.gauges("revocations_pending", help: "Revocations that are not complete.") {
-            [([], Double(store.fences.pendingCount))]
-        }
-        metrics.gauges("fences", help: "End users with a fence.") { [([], Double(store.fences.fenceCount))] }
         metrics.gauges("revocation_oldest_pending_seconds", help: "Age of the oldest revocation that is not complete.") {
             let age = service.counts.oldestPending.map {
                 Double(time.wall().nanosecondsSinceEpoch - $0.nanosecondsSinceEpoch) / 1e9
             }
             return [([], max(0, age ?? 0))]
         }
+        shared?.registerMetrics(metrics, service: service)
+        guard let store else { return }
+        metrics.gauges("revocations_pending", help: "Revocations that are not complete.") {
+            [([], Double(store.fences.pendingCount))]
+        }
+        metrics.gauges("fences", help: "End users with a fence.") { [([], Double(store.fences.fenceCount))] }
         metrics.gauges("state_writable", help: "1: the last write of the state succeeded.") { [([], store.isWritable ? 1 : 0)] }
     }
 }

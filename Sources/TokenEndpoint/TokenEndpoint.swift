@@ -96,7 +96,11 @@ package final class TokenEndpoint: Sendable {
         managementAddress = managementSockets.first?.address
         hasInheritedSocket = publicSockets.contains(where: \.isInherited)
 
-        let state = try StateParts.open(config, log: log, time: time, givesUp: givesUp)
+        // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
+        let upstream = try UpstreamParts(config: config, time: time)
+        loops = try Self.makeLoops(config.http.loopCount, time)
+        let state = try StateParts.open(
+            config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
         self.state = state
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
@@ -109,10 +113,11 @@ package final class TokenEndpoint: Sendable {
         let verifiers = SessionVerifiers(config.sessions)
         let generation = Generation(config: config, january: january, verifiers: verifiers)
         readiness = Readiness(
-            lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable })
+            lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable },
+            stateWasRead: {
+                state.shared?.state.wasEverReadable ?? true || config.stateRules.whenUnreadable == .allow
+            })
 
-        // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
-        let upstream = try UpstreamParts(config: config, time: time)
         let inForce = InForce(generation, upstream)
         self.inForce = inForce
         reloadTurn.signal()
@@ -121,7 +126,6 @@ package final class TokenEndpoint: Sendable {
         certificate.register(metrics)
         self.certificate = certificate
         let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
-        loops = try Self.makeLoops(config.http.loopCount, time)
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
@@ -160,7 +164,7 @@ package final class TokenEndpoint: Sendable {
                 let connections = upstream.januaryClient(on: loop)
                 let endpoint = LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
-                    limitKeys: limitKeys, revocations: control,
+                    limitKeys: limitKeys, revocations: control, sharedGate: state.shared?.makeGate(on: loop),
                     generation: LoopGeneration(
                         generation, sessions: sessions, january: JanuaryClient(exchange: connections, time: time),
                         connections: connections))
@@ -169,6 +173,10 @@ package final class TokenEndpoint: Sendable {
                 return endpoint
             }, ready: oneIsReady)
         if !managementSockets.isEmpty {
+            let status = StatusReport(
+                shared: shared, generation: { inForce.value.generation }, readiness: readiness, server: server,
+                client: upstream.januaryCounters, limiterHealth: sharedLimits?.health, state: state,
+                revocations: self.revocations, time: time)
             var limits = ServerConfig()
             limits.maxConnections = Self.managementConnections
             let management = Server(config: limits)
@@ -177,7 +185,8 @@ package final class TokenEndpoint: Sendable {
                 loops: [loops[0]], sockets: managementSockets,
                 makeHandler: { [readiness] loop in
                     let endpoint = ManagementEndpoint(
-                        loop: loop, readiness: readiness, metrics: metrics, log: log, config: config, control: control)
+                        loop: loop, readiness: readiness, metrics: metrics, status: status, log: log, config: config,
+                        control: control)
                     let bound = LoopBound(endpoint, on: loop)
                     managementEndpoint.withLock { $0 = bound }
                     return endpoint
@@ -191,9 +200,20 @@ package final class TokenEndpoint: Sendable {
         _ state: StateParts, _ inForce: InForce, on loop: EventLoop,
         shared: SharedParts, metrics: Metrics, time: any TimeSource
     ) -> RevocationService? {
-        guard let store = state.store else { return nil }
+        let store: any RevocationStore
+        let keyOf: @Sendable (String) -> EndUserKey?
+        if let parts = state.shared {
+            store = parts.store
+            keyOf = { parts.state.key(of: $0) }
+        } else if let file = state.store {
+            store = file
+            keyOf = { [hash = state.hash] in EndUserKey($0, under: hash) }
+        } else {
+            return nil
+        }
         let service = RevocationService(
-            loop: loop, store: store, hash: state.hash, time: time, log: shared.log, events: { shared.record($0) })
+            loop: loop, store: store, keyOf: keyOf, clock: StateClock(time, shared: state.shared?.clock), log: shared.log,
+            events: { shared.record($0) })
         state.registerMetrics(metrics, service: service, time: time)
         service.start(keepDays: inForce.value.config.stateRules.keepDays) {
             let client = ClientInForce(inForce, loop: loop, time: time)

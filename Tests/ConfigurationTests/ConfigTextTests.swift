@@ -17,7 +17,8 @@ import Testing
         ("https://host.example?", "https://host.example?<redacted>"),
         ("https://host.example/#x", "https://host.example/#<redacted>"),
         ("unix:/run/x.sock?mode=0666", "unix:/run/x.sock?mode=0666"),
-        ("usr:pw99@h", "<redacted>@h"), ("redis:usr:p@w@h:1", "<redacted>@h:1"), ("somebody@host.example", "somebody@host.example"),
+        ("usr:pw99@h", "<redacted>@h"), ("redis:usr:p@w@h:1", "<redacted>@h:1"),
+        ("somebody@host.example", "somebody@host.example"),
         ("://", "://"), ("a://@", "a://<redacted>@"),
     ])
     func userInfoAndQueryOfAURLAreRedacted(text: String, expected: String) {

@@ -1,3 +1,4 @@
+import Glibc
 import Primitives
 import TestSupport
 import Testing
@@ -39,6 +40,47 @@ struct EventLoopTests {
             }
             let value1 = try await done.value()
             #expect(value1 == [1, 2, 0])
+        }
+    }
+
+    /// Hundreds are ready at once, the urgent one last: it waits for some of them and not for all.
+    @Test(arguments: [true, false])
+    func whatIsUrgentDoesNotWaitBehindAllTheOthers(isUrgent: Bool) async throws {
+        final class Noted: ReadinessHandler {
+            let note: () -> Void
+            init(_ note: @escaping () -> Void) { self.note = note }
+            func ready(_ readiness: Readiness) { if readiness.readable { note() } }
+        }
+        final class Order {
+            var seen: [Int] = []
+            var registrations: [(Int32, Registration)] = []
+        }
+        try await withLoop { loop in
+            let count = 200
+            let pairs = try (0..<count).map { _ in try SocketPair() }
+            let done = Promise<[Int]>("all were ready")
+            loop.execute {
+                let order = Order()
+                for (number, pair) in pairs.enumerated() {
+                    let handler = Noted {
+                        if !order.seen.contains(number) { order.seen.append(number) }
+                        guard order.seen.count == count else { return }
+                        done.fulfil(order.seen)
+                        for (fd, registration) in order.registrations { loop.unregister(registration, fd) }
+                        order.registrations = []
+                    }
+                    guard
+                        let registration = try? loop.register(
+                            pair.ours, isUrgent: isUrgent && number == count - 1, handler: handler)
+                    else { return Issue.record("not registered") }
+                    order.registrations.append((pair.ours, registration))
+                }
+                for pair in pairs { pair.makeReadable() }
+            }
+            let order = try await done.value()
+            let place = try #require(order.firstIndex(of: count - 1))
+            #expect(isUrgent ? place <= 64 : place > 64)
+            withExtendedLifetime(pairs) {}
         }
     }
 
@@ -168,4 +210,27 @@ struct EventLoopTests {
         ("::", false),
     ])
     func loopbackIsRecognised(text: String, expected: Bool) { #expect(IPAddress(text)?.isLoopback == expected) }
+}
+
+/// Two connected sockets, closed with it.
+private final class SocketPair: Sendable {
+    let ours: Int32
+    private let other: Int32
+
+    init() throws {
+        var pair: [Int32] = [0, 0]
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0
+        else { throw SystemError("socketpair") }
+        (ours, other) = (pair[0], pair[1])
+    }
+
+    deinit {
+        close(ours)
+        close(other)
+    }
+
+    func makeReadable() {
+        var byte: UInt8 = 1
+        _ = write(other, &byte, 1)
+    }
 }

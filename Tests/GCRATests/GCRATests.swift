@@ -53,6 +53,41 @@ private let second: Int64 = 1_000_000_000
         #expect(cell.charge(now: now + wait, rule: rule) == .allowed)
     }
 
+    struct Offer: Sendable, CustomTestStringConvertible {
+        let shape: Shape
+        /// Of the configured rate.
+        let factor: Double
+        let isRandom: Bool
+        var testDescription: String { "\(shape.testDescription), \(factor) times\(isRandom ? ", at random" : "")" }
+    }
+
+    /// With a burst of 1 a request has to meet the very moment, so what comes at other times is lost; from 2 on nothing is.
+    static let offers = shapes.filter { $0.burst >= 2 }.flatMap { shape in
+        [1.01, 1.3, 2, 10, 1_000].map { Offer(shape: shape, factor: $0, isRandom: false) }
+            + (shape.burst >= 10 ? [2, 10].map { Offer(shape: shape, factor: $0, isRandom: true) } : [])
+    }
+
+    /// More than the limit allows is offered for long: what is admitted is the configured rate, to one per cent.
+    @Test(arguments: offers)
+    func aSteadyOfferAboveTheLimitIsAdmittedAtTheConfiguredRate(offer: Offer) {
+        let rule = offer.shape.rule
+        let between = Double(offer.shape.seconds) * 1e9 / Double(offer.shape.requests) / offer.factor
+        var random = SeededRandom(seed: 11)
+        var cell = GCRACell()
+        var now = 1e12
+        // The burst at the beginning comes on top of the rate.
+        while case .allowed = cell.charge(now: Int64(now), rule: rule) {}
+        let start = now
+        var admitted = 0
+        for _ in 0..<Int(4_000 * offer.factor) {
+            now += offer.isRandom ? between * 2 * Double.random(in: 0..<1, using: &random) : between
+            if cell.charge(now: Int64(now), rule: rule) == .allowed { admitted += 1 }
+        }
+        let configured = (now - start) / 1e9 * Double(offer.shape.requests) / Double(offer.shape.seconds)
+        let share = Double(admitted) / configured
+        #expect((0.99...1.01).contains(share), "\(admitted) of \(configured)")
+    }
+
     @Test func aRefusalLeavesTheCellAsItIs() {
         let rule = GCRARule(requests: 1, periodNanoseconds: second, burst: 2)
         var cell = GCRACell()

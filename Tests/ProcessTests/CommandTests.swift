@@ -58,6 +58,31 @@ import Testing
         }
     }
 
+    /// How full a limit is only the running server knows.
+    @Test func explainShowsWhatTheLimitsOfTheRunningServerHaveRefused() async throws {
+        try await ServerScenario.run({
+            $0 = $0.replacing("per_session: false", with: "per_session: { requests: 1, per_seconds: 3600, burst: 1 }")
+        }) { scenario in
+            try scenario.becomesReady()
+            let session = try scenario.session()
+            let arguments = ["explain", "--config", scenario.folder + "config.yaml"]
+            let environment = ["MANAGEMENT_LISTEN": "127.0.0.1:\(scenario.managementPort)"]
+            let before = try Finished(arguments, environment: environment, input: session)
+            #expect(before.output.contains("\nlimits now: ok: per_session has refused none\n"))
+            for status in ["201", "429", "429"] {
+                let answer = try scenario.exchange(ServerScenario.mint(session))
+                #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+            }
+            let after = try Finished(arguments, environment: environment, input: session)
+            #expect(after.code == 0)
+            #expect(after.output.contains("\nlimits now: ok: per_session has refused 2, the last "))
+            #expect(after.output.contains(" of its 1 used\n"))
+            // Where no server runs, there is nothing to show.
+            let alone = try Finished(arguments, environment: ["MANAGEMENT_LISTEN": "127.0.0.1:1"], input: session)
+            #expect(alone.code == 0 && !alone.output.contains("limits now"))
+        }
+    }
+
     @Test func healthcheckAsksTheRunningServer() async throws {
         try await ServerScenario.run { scenario in
             try scenario.becomesReady()

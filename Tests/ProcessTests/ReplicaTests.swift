@@ -90,6 +90,53 @@ import Testing
     }
 }
 
+/// Three real processes, one state in Redis, one January.
+@Suite(.serialized, .enabled(if: RedisServer.isInstalled)) struct SharedStateReplicaTests {
+    private static let state =
+        "management: { listen: \"127.0.0.1:0\", token_files: [token] }\nstate: \"redis://127.0.0.1:PORT/2\"\n"
+
+    @Test func aBlockHoldsOnEveryReplicaAndHashIDKnowsThePeople() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.state)
+            #expect(try replicas.exchange(1, "user-1").hasPrefix("HTTP/1.1 201 "))
+            let answer = try replicas.manage(0, "POST", "/january/client-token-revocations", #"{"end_user_id":"user-1"}"#)
+            #expect(answer.hasPrefix("HTTP/1.1 200 ") && answer.contains(#""fence_scope":"shared""#))
+            for index in 0..<3 { #expect(try replicas.exchange(index, "user-1").contains("access_revoked")) }
+            let hash = try Finished(["hash-id", "--config", replicas.config, "user-1"])
+            let text = hash.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            #expect(hash.code == 0 && text.count == 32, "\(hash.errors)")
+            #expect(try replicas.redis.ask("INFO keyspace").contains("db2:"))
+            // Under this name the person stands in Redis.
+            #expect(try replicas.askState("EXISTS january-endpoint:{state}:user:\(text)").contains(":1"))
+            let lifted = try replicas.manage(2, "DELETE", "/january/end-users/user-1/block")
+            #expect(lifted.hasPrefix("HTTP/1.1 200 "))
+            for index in 0..<3 { #expect(try replicas.exchange(index, "user-1").hasPrefix("HTTP/1.1 201 ")) }
+        }
+    }
+
+    /// January holds the call of one replica, which is killed; exactly one of the others goes on, within 30 s.
+    @Test func whatAKilledReplicaWasDoingIsTakenOverByOneOther() async throws {
+        try await onOwnThread {
+            let replicas = try Replicas(Self.state)
+            #expect(try replicas.exchange(1, "user-1").hasPrefix("HTTP/1.1 201 "))
+            replicas.simulator.addFault(FaultRule(.disrupted(.hangBeforeCommit), on: .revoke))
+            let client = try replicas.send(0, "POST", "/january/client-token-revocations", #"{"end_user_id":"user-1"}"#)
+            try replicas.eventually("called") { replicas.simulator.counts(of: .revoke).received == 1 }
+            let killed = ContinuousClock.now
+            replicas.servers[0].send(SIGKILL)
+            _ = client
+            try replicas.eventually("taken over", within: 30) { replicas.simulator.counts(of: .revoke).succeeded >= 1 }
+            #expect(ContinuousClock.now - killed < .seconds(30))
+            try replicas.eventually("complete") {
+                try replicas.manage(1, "GET", "/january/client-token-revocations?status=pending").contains(#""items":[]"#)
+            }
+            // One token, and then none: two calls of one replica, and not of two.
+            #expect(replicas.simulator.counts(of: .revoke).received == 3)
+            #expect(replicas.simulator.tokens(of: "user-1").allSatisfy { $0.revoked != nil })
+        }
+    }
+}
+
 /// For one test thread.
 private final class Replicas {
     struct Counts {
@@ -101,6 +148,7 @@ private final class Replicas {
     let simulator: Simulator
     let redis: RedisServer
     let servers: [Child]
+    var config: String { folder + "config.yaml" }
     private let folder: String
     private var ports: [UInt16] = []
     private var managementPorts: [UInt16] = []
@@ -117,9 +165,16 @@ private final class Replicas {
         try ServerScenario.write(folder + "api_key", SimulatorSettings.developmentKey)
         var text = ServerScenario.configuration(simulator).split(separator: "\n").filter { !$0.hasPrefix("rate_limits:") }
             .joined(separator: "\n")
-        text += "\n" + sections
+        if sections.contains("management:") {
+            text = text.split(separator: "\n").filter { !$0.hasPrefix("management:") }.joined(separator: "\n")
+            text += "\nrate_limits: { per_address: false, per_session: false, per_end_user: false }"
+        }
+        text += "\n" + sections.replacingOccurrences(of: "PORT", with: "\(redis.port)")
+        try ServerScenario.write(folder + "token", RevocationCrashTests.token)
         try ServerScenario.write(folder + "config.yaml", text)
-        let (arguments, environment) = (["serve", "--config", folder + "config.yaml"], ["REDIS_URL": redis.url + "/1"])
+        let (arguments, environment) = (
+            ["serve", "--config", folder + "config.yaml"], sections.contains("state:") ? [:] : ["REDIS_URL": redis.url + "/1"]
+        )
         servers = try (0..<3).map { _ in try Child(arguments, environment: environment) }
         for server in servers {
             let line = try server.logLine("listening")
@@ -184,6 +239,26 @@ private final class Replicas {
         return try client.receiveResponses().joined()
     }
 
+    func askState(_ command: String) throws -> String {
+        let login = redis.login
+        defer { redis.login = login }
+        redis.login = "SELECT 2"
+        return try redis.ask(command)
+    }
+
+    /// Sends a request to the management API and leaves its answer.
+    func send(_ index: Int, _ method: String, _ path: String, _ body: String = "") throws -> RawClient {
+        let client = try RawClient(port: managementPorts[index], receiveTimeoutSeconds: 20)
+        try client.send(
+            "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(RevocationCrashTests.token)\r\n"
+                + "Content-Type: application/json\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        return client
+    }
+
+    func manage(_ index: Int, _ method: String, _ path: String, _ body: String = "") throws -> String {
+        String(decoding: try send(index, method, path, body).receiveAll(), as: UTF8.self)
+    }
+
     func degraded() throws -> [Int] { try metric("limiter_degraded") }
 
     private func metric(_ name: String) throws -> [Int] {
@@ -202,8 +277,8 @@ private final class Replicas {
         return try client.receiveResponses().joined()
     }
 
-    func eventually(_ what: String, _ condition: () throws -> Bool) throws {
-        let end = ContinuousClock.now + .seconds(20)
+    func eventually(_ what: String, within seconds: Double = 20, _ condition: () throws -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(seconds)
         while ContinuousClock.now < end {
             if try condition() { return }
             usleepMilliseconds(5)

@@ -269,4 +269,73 @@ import Testing
             try scene.eventually("ready again") { try scene.ask("GET", "/readyz").hasPrefix("HTTP/1.1 200 ") }
         }
     }
+
+    /// A file system of its own that the kernel makes read-only when it finds an error, as one on a failing disk does.
+    @Test(.enabled(if: ReadOnlyVolume.isPossible, "needs root, mkfs.ext4 and a loop device"))
+    func whereTheFileSystemBecomesReadOnlyNothingIsPromisedAndBlocksHold() async throws {
+        try await onOwnThread {
+            let volume = try ReadOnlyVolume()
+            let scene = try Scene()
+            let path = scene.folder + "config.yaml"
+            let text = try String(contentsOfFile: path, encoding: .utf8)
+            try ServerScenario.write(
+                path, text.replacingOccurrences(of: "sqlite:state/state.db", with: "sqlite:\(volume.folder)/state/state.db"))
+            try scene.start()
+            #expect(try scene.revoke("u1").hasPrefix("HTTP/1.1 200 "))
+            try volume.becomeReadOnly()
+            let answer = try scene.revoke("u2")
+            #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("state_unavailable"))
+            #expect(try scene.ask("DELETE", "/january/end-users/u1/block").contains("state_unavailable"))
+            try scene.eventually("not ready") { try scene.ask("GET", "/readyz").hasPrefix("HTTP/1.1 503 ") }
+            #expect(try scene.isBlocked("u1"))
+            #expect(try scene.mint("u2").hasPrefix("HTTP/1.1 201 "))
+            try scene.kill()
+            // Repaired and mounted again, everything that was acknowledged is there.
+            try volume.remount()
+            try scene.start()
+            #expect(try scene.isBlocked("u1"))
+            #expect(try scene.revoke("u2").hasPrefix("HTTP/1.1 200 "))
+            try scene.kill()
+        }
+    }
+}
+
+/// 16 MB of ext4 in a file, mounted with `errors=remount-ro`.
+private final class ReadOnlyVolume {
+    static let isPossible =
+        geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/sbin/mkfs.ext4")
+        && FileManager.default.fileExists(atPath: "/dev/loop-control") && (try? ReadOnlyVolume()) != nil
+
+    let folder: String
+    private let image: String
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "january-volume-\(UUID().uuidString)").path
+        image = folder + ".image"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try Self.run("truncate -s 16M '\(image)' && mkfs.ext4 -q -O ^has_journal '\(image)'")
+        try mount()
+    }
+
+    deinit {
+        try? Self.run("umount '\(folder)'")
+        try? FileManager.default.removeItem(atPath: folder)
+        try? FileManager.default.removeItem(atPath: image)
+    }
+
+    private func mount() throws { try Self.run("mount -o loop,errors=remount-ro '\(image)' '\(folder)'") }
+
+    func becomeReadOnly() throws {
+        try Self.run("echo 1 >/sys/fs/ext4/$(basename $(findmnt -no SOURCE '\(folder)'))/trigger_fs_error")
+    }
+
+    func remount() throws {
+        try Self.run("umount '\(folder)'; e2fsck -fy '\(image)' >/dev/null 2>&1; true")
+        try mount()
+    }
+
+    private static func run(_ command: String) throws {
+        let finished = try Finished([], shell: "PATH=/usr/sbin:/sbin:/usr/bin:/bin; " + command)
+        guard finished.code == 0 else { throw Child.Failure(what: "\(command): \(finished.errors)") }
+    }
 }

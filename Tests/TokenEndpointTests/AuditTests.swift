@@ -112,7 +112,7 @@ struct AuditTests {
         #expect(answer.status == status)
         #expect(fixture.mintsReceived == (status == 201 ? 1 : 0))
         if status == 503 {
-            #expect(answer.code == "overloaded" && answer.fields["retry-after"] == "1")
+            #expect(answer.code == "overloaded" && (1...30).contains(Int(answer.fields["retry-after"] ?? "") ?? 0))
             #expect(try await fixture.requestLine(of: answer)["reason"]?.string == "audit_blocked")
         }
         try await fixture.awaitMetric("audit_dropped_total", 7)

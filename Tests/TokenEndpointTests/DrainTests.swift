@@ -16,7 +16,7 @@ struct DrainTests {
         let third = try await fixture.mint(sessions[2])
         #expect(third.status == 503)
         #expect(third.code == "overloaded")
-        #expect(third.fields["retry-after"] == "1")
+        #expect((1...3).contains(try #require(third.fields["retry-after"].flatMap(Int.init))))
         let count = try await fixture.metric("overloaded_total")
         #expect(count == 1)
         try await fixture.awaitMintsReceived(2)

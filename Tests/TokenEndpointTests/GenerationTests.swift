@@ -66,7 +66,8 @@ struct GenerationTests {
                 makeHandler: { loop in
                     guard let generation = try? makeGeneration(loop, "food_search") else { return Refusing() }
                     let endpoint = LoopEndpoint(
-                        loop: loop, shared: shared, limits: shared.localLimits, revocations: nil, generation: generation)
+                        loop: loop, shared: shared, limits: shared.localLimits, revocations: nil, sharedGate: nil,
+                        generation: generation)
                     let bound = LoopBound(endpoint, on: loop)
                     endpoints.withLock { $0.append((loop, bound)) }
                     return endpoint

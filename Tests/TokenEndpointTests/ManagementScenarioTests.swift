@@ -73,4 +73,18 @@ struct ManagementScenarioTests {
         // Nothing stands in the way of the next one.
         #expect(try await fixture.mint(session).status == 201)
     }
+
+    @Test func requestsToTheManagementListenerHaveTheirLines() async throws {
+        let fixture = try await EndpointFixture(more: EndpointFixture.managed, files: EndpointFixture.managementFiles)
+        let page = try await fixture.manage("GET /january/client-token-revocations")
+        let denied = try await fixture.manage("GET /january/end-users/user-1", token: nil)
+        let unknown = try await fixture.get("/nothing")
+        let found = try await fixture.requestLine(of: page)
+        #expect(found["route"] == "revocations" && found["listener"] == "management" && found["token_name"] == "token")
+        #expect(found["code"] == "ok" && found["status"]?.number?.integer == 200 && found["duration_ms"] != nil)
+        let refused = try await fixture.requestLine(of: denied)
+        #expect(refused["code"] == "management_unauthorized" && refused["route"] == "end_users" && refused["token_name"] == nil)
+        #expect(try await fixture.requestLine(of: unknown)["code"] == "not_found")
+        #expect(!fixture.logs.lines.contains { $0.contains("user-1") })
+    }
 }

@@ -311,7 +311,10 @@ struct ManagementTests {
     @Test func offLoopbackEverythingButHealthNeedsAToken() async throws {
         let fixture = try await Self.fixture(
             sections: EndpointFixture.managed.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0"))
-        for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/january/end-users/u1", 401)] {
+        for (path, status) in [
+            ("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/status.json", 401),
+            ("/january/end-users/u1", 401),
+        ] {
             #expect(try await fixture.get(path).status == status, "\(path)")
         }
         let token = EndpointFixture.managementToken

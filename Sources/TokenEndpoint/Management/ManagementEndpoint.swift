@@ -5,25 +5,30 @@ import Primitives
 import Revocations
 import Telemetry
 
-/// The management listener on its one loop: health, readiness, metrics, and revocations through ``RevocationHandler``.
+/// The management listener on its one loop: health, readiness, metrics, status, and revocations through ``RevocationHandler``.
 final class ManagementEndpoint: RequestHandler {
     private let loop: EventLoop
     private let readiness: Readiness
     private let metrics: Metrics
     private let log: Log
+    private let lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
     private let control: (any RevocationControl)?
     private var revocations: RevocationHandler
+    private let status: StatusReport
 
     init(
-        loop: EventLoop, readiness: Readiness, metrics: Metrics, log: Log, config: RootConfig, control: (any RevocationControl)?
+        loop: EventLoop, readiness: Readiness, metrics: Metrics, status: StatusReport, log: Log, config: RootConfig,
+        control: (any RevocationControl)?
     ) {
         self.loop = loop
         self.readiness = readiness
         self.metrics = metrics
+        self.status = status
         self.log = log
         self.control = control
+        lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
         revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
     }
@@ -39,24 +44,26 @@ final class ManagementEndpoint: RequestHandler {
     /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
     func admit(_ exchange: ServerExchange) -> Admission {
         let head = exchange.head
-        guard let route = ManagementRoute(head.target) else { return refuse(Problem(.notFound)) }
+        guard let route = ManagementRoute(head.target) else { return refuse(Problem(.notFound), exchange) }
         if head.method == .options {
             return .answer(responder.options(allow: route.methods, id: responder.makeRequestID()))
         }
-        guard route.allows(head.method) else { return refuse(.methodNotAllowed(allow: route.methods)) }
-        if case .refused(let problem) = check(route, exchange) { return refuse(problem) }
+        guard route.allows(head.method) else { return refuse(.methodNotAllowed(allow: route.methods), exchange) }
+        if case .refused(let problem) = check(route, exchange) { return refuse(problem, exchange) }
         guard head.method == .post else { return .read(keepContent: false) }
-        return Self.isJSON(head.fields) ? .read(keepContent: true) : refuse(Problem(.unsupportedMediaType))
+        return Self.isJSON(head.fields) ? .read(keepContent: true) : refuse(Problem(.unsupportedMediaType), exchange)
     }
 
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
+        lines.follow(exchange, id)
         switch ManagementRoute(exchange.head.target) {
         case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
         case .ready?:
             let state = readiness.state()
             exchange.respond(responder.json(status: state.status, state.body, id: id))
         case .metrics?: exchange.respond(metricsPage(exchange.head.fields, id))
+        case .status?: exchange.respond(responder.json(status: 200, status.body(), id: id))
         case .everything?, nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
         case let route?:
             if let name = exchange.principal {
@@ -73,8 +80,11 @@ final class ManagementEndpoint: RequestHandler {
         return responder.problem(problem, id: responder.makeRequestID())
     }
 
-    private func refuse(_ problem: Problem) -> Admission {
-        .answer(responder.problem(problem, id: responder.makeRequestID()))
+    private func refuse(_ problem: Problem, _ exchange: ServerExchange) -> Admission {
+        let id = responder.makeRequestID()
+        let response = responder.problem(problem, id: id)
+        lines.write(exchange, id, response)
+        return .answer(response)
     }
 
     // MARK: Access
