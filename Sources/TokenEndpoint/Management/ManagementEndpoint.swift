@@ -11,10 +11,11 @@ final class ManagementEndpoint: RequestHandler {
     private let readiness: Readiness
     private let metrics: Metrics
     private let log: Log
-    private let lines: ManagementLines
+    private var lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
-    private let revocations: RevocationHandler
+    private let control: (any RevocationControl)?
+    private var revocations: RevocationHandler
     private let status: StatusReport
 
     init(
@@ -26,8 +27,16 @@ final class ManagementEndpoint: RequestHandler {
         self.metrics = metrics
         self.status = status
         self.log = log
+        self.control = control
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
+        revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
+    }
+
+    /// Requests that are under way keep the old configuration.
+    func replace(_ config: RootConfig) {
+        lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
+        access.replace(config.management)
         revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
     }
 
