@@ -5,21 +5,6 @@ struct AuditOutput: Sendable {
     enum Failure: Error {
         case cannotOpen(path: String, AuditFile.OpenError)
         case noThread
-
-        var message: String {
-            switch self {
-            case .cannotOpen(let path, let error): "audit.file: cannot open \(path): \(error.text)"
-            case .noThread: "\(CommandLineTool.name): cannot start a thread"
-            }
-        }
-
-        /// A file that cannot be opened is a mistake in the configuration, and starting again would not help.
-        var code: ExitCode {
-            switch self {
-            case .cannotOpen: .configuration
-            case .noThread: .failed
-            }
-        }
     }
 
     /// What a full disk refuses is tried again so often.

@@ -1,6 +1,7 @@
 import Configuration
 import EventLoop
 import Primitives
+import Telemetry
 import TokenEndpoint
 
 /// The configuration as every command reads it: from `--config FILE`, else `CONFIG_FILE`, else the environment alone. No path is searched.
@@ -40,6 +41,11 @@ struct LoadedConfiguration {
     }
 
     var files: Files { Files(source: reader.source, paths: reader.files, readAt: readAt) }
+
+    /// The file of `audit.file` cannot be opened: one more problem, where the key stands.
+    func auditFileFails(_ path: String, _ error: AuditFile.OpenError) {
+        reader.root.section("audit").problem("file", "cannot open \(ConfigText.quoted(path)): \(error.text)")
+    }
 
     /// Every problem to standard error, one a line.
     func refuse(_ console: any Console) -> ExitCode {

@@ -28,8 +28,15 @@ enum ServeCommand {
         do throws(AuditOutput.Failure) {
             audit = try AuditOutput(config.audit)
         } catch {
-            invocation.console.complain(error.message)
-            return error.code
+            switch error {
+            case .cannotOpen(let path, let error):
+                // A mistake in the configuration: starting again would not help.
+                loaded.auditFileFails(path, error)
+                return loaded.refuse(invocation.console)
+            case .noThread:
+                invocation.console.complain("\(CommandLineTool.name): cannot start a thread")
+                return .failed
+            }
         }
         let time = SystemTime()
         let log = Log(

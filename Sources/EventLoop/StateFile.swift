@@ -98,14 +98,19 @@ package final class FileLock: Sendable {
     }
 
     /// Tries until it has the lock, `limit` has passed or `givesUp` says so. Blocks the thread.
+    ///
+    /// - Parameter waits: called once, when another process has it and there is time to wait.
     /// - Returns: `nil` when another process kept it.
     package static func acquire(
-        _ path: String, within limit: Duration, time: any TimeSource, givesUp: () -> Bool = { false }
+        _ path: String, within limit: Duration, time: any TimeSource, givesUp: () -> Bool = { false }, waits: () -> Void = {}
     ) throws(SystemError) -> FileLock? {
         let end = time.monotonic() + limit
+        var hasSaidSo = false
         while true {
             if let lock = try acquire(path) { return lock }
             if time.monotonic() >= end || givesUp() { return nil }
+            if !hasSaidSo { waits() }
+            hasSaidSo = true
             usleep(50_000)
         }
     }

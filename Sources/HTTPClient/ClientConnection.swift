@@ -169,10 +169,11 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
     /// The request cannot be finished on this connection, which is closed.
     func giveUp(_ error: UpstreamError) {
         let exchange = exchange
+        let fields = machine?.incompleteHead?.fields
         self.exchange = nil
         machine = nil
         close()
-        if let exchange { client.failed(exchange, error) }
+        if let exchange { client.failed(exchange, error, fields) }
     }
 
     private func act(_ step: ExchangeStateMachine.Step, _ stream: ByteStream) {
@@ -186,16 +187,18 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             self.exchange = nil
             machine = nil
             let result = Self.decoded(response, maxBytes: maxBytes)
+            var brokenFields: Fields?
+            if case .failure = result { brokenFields = response.fields }
             let isReusable = isReusable && isInputDrained && !stream.peerEnded
             // What was answered is known before the next in line is sent: it may say that nothing more is to be sent. With nobody in line the
             // connection is free first, so that who asks again out of the completion finds it.
-            let somebodyWaits = pool.machine.waitingCount > 0
-            if somebodyWaits { client.finish(exchange, result) }
+            let somebodyWaits = pool.machine.isWaitedFor
+            if somebodyWaits { client.finish(exchange, result, brokenResponseFields: brokenFields) }
             // Whoever is served now, inside this call, finds the connection as the kernel has just shown it.
             mayBeStale = false
             client.act(pool.machine.released(id, isReusable: isReusable, now: client.loop.now), on: self)
             mayBeStale = true
-            if !somebodyWaits { client.finish(exchange, result) }
+            if !somebodyWaits { client.finish(exchange, result, brokenResponseFields: brokenFields) }
         }
     }
 

@@ -15,6 +15,8 @@ package struct ExchangeStateMachine: Sendable {
     private enum Receiving {
         case head(informationalHeads: Int)
         case body(ResponseHead, BodyDecoder)
+        /// The head had come, and the rest never will.
+        case broken(ResponseHead)
         case over
     }
 
@@ -91,6 +93,14 @@ package struct ExchangeStateMachine: Sendable {
         return UpstreamResponse(status: head.status, fields: head.fields, body: content)
     }
 
+    /// The head of a response that is not whole, or never became so.
+    package var incompleteHead: ResponseHead? {
+        switch receiving {
+        case .body(let head, _), .broken(let head): head
+        case .head, .over: nil
+        }
+    }
+
     // MARK: Parts
 
     private mutating func step(_ bytes: RawSpan) throws(HTTPParseError) -> Step {
@@ -98,7 +108,7 @@ package struct ExchangeStateMachine: Sendable {
         while case .head(let count) = receiving {
             guard let parsed = try parseHead(bytes, &offset) else { return .needMore }
             guard parsed.isInformational else {
-                let framing = try BodyFraming.ofResponse(parsed, to: method)
+                let framing = try framing(of: parsed)
                 guard framing.hasContent else { return complete(parsed, isReusable: offset == bytes.byteCount) }
                 if case .length(let length) = framing {
                     guard length <= limits.bodyBytes else { return tooLarge(parsed) }
@@ -127,12 +137,24 @@ package struct ExchangeStateMachine: Sendable {
         do throws(HTTPParseError) {
             progress = try decoder.decode(bytes, into: &content)
         } catch {
-            guard error.reason == .contentTooLarge else { throw error }
+            guard error.reason == .contentTooLarge else {
+                receiving = .broken(head)
+                throw error
+            }
             return tooLarge(head)
         }
         if progress.isComplete { return complete(head, isReusable: progress.consumed == bytes.byteCount) }
         receiving = .body(head, decoder)
         return .needMore
+    }
+
+    private mutating func framing(of head: ResponseHead) throws(HTTPParseError) -> BodyFraming {
+        do throws(HTTPParseError) {
+            return try BodyFraming.ofResponse(head, to: method)
+        } catch {
+            receiving = .broken(head)
+            throw error
+        }
     }
 
     /// One head, from `offset` on, which is moved behind it.
@@ -162,6 +184,7 @@ package struct ExchangeStateMachine: Sendable {
     /// The status and the fields of a failure say what to do; its content only explains, and is not needed in full.
     private mutating func tooLarge(_ head: ResponseHead) -> Step {
         content = []
+        receiving = .broken(head)
         return head.status < 300 ? fail(.broken(.tooLarge)) : complete(head, isReusable: false)
     }
 
@@ -173,7 +196,7 @@ package struct ExchangeStateMachine: Sendable {
     }
 
     private mutating func fail(_ error: UpstreamError) -> Step {
-        receiving = .over
+        receiving = incompleteHead.map { .broken($0) } ?? .over
         return .failed(error)
     }
 }

@@ -39,6 +39,7 @@ package final class HTTPClient: HTTPExchange {
     /// Why the last handshake failed, for a log line.
     package internal(set) var lastTLSError: TLSError?
     package var lastTLSFailure: StaticString? { lastTLSError?.reason }
+    package private(set) var brokenResponseFields: Fields?
 
     /// - Parameters:
     ///   - tls: without it, https origins fail with `tls`.
@@ -151,9 +152,11 @@ package final class HTTPClient: HTTPExchange {
     }
 
     /// The exchange has failed on a connection that is closed: once more, or over.
-    func failed(_ exchange: Exchange, _ error: UpstreamError) {
+    ///
+    /// - Parameter fields: of the response, where its head had come.
+    func failed(_ exchange: Exchange, _ error: UpstreamError, _ fields: Fields?) {
         guard mayRetry(exchange, error), case .active(let connection) = exchange.state else {
-            return finish(exchange, .failure(error))
+            return finish(exchange, .failure(error), brokenResponseFields: fields)
         }
         exchange.isRetry = true
         begin(exchange, in: connection.pool)
@@ -189,7 +192,9 @@ package final class HTTPClient: HTTPExchange {
 
     private var isClosed: Bool { member == nil }
 
-    func finish(_ exchange: Exchange, _ result: Result<UpstreamResponse, UpstreamError>) {
+    func finish(
+        _ exchange: Exchange, _ result: Result<UpstreamResponse, UpstreamError>, brokenResponseFields fields: Fields? = nil
+    ) {
         loop.cancel(exchange)
         let completion = exchange.completion
         exchange.completion = nil
@@ -197,7 +202,9 @@ package final class HTTPClient: HTTPExchange {
         exchange.request = nil
         exchange.state = .unused
         if spare.count < Self.spareExchanges { spare.append(exchange) }
+        brokenResponseFields = fields
         completion?(result)
+        brokenResponseFields = nil
     }
 
     // MARK: Connections

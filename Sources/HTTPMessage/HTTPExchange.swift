@@ -99,8 +99,12 @@ package protocol HTTPExchange: AnyObject {
 
     /// Why the last handshake failed, finer than `.notSent(.tls)`. Bounded: for a log line.
     var lastTLSFailure: StaticString? { get }
+
+    /// Inside a completion that fails although the head of the response had come: the fields of that head.
+    var brokenResponseFields: Fields? { get }
 }
 
 extension HTTPExchange {
+    package var brokenResponseFields: Fields? { nil }
     package var lastTLSFailure: StaticString? { nil }
 }

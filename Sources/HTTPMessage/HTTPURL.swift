@@ -23,6 +23,14 @@ package enum HTTPURLError: String, Error, Equatable, Sendable, CaseIterable {
         case .fragment: "must not have a fragment"
         }
     }
+
+    /// A password with a `/`, a space or a lone `%` in it makes the host or the port wrong, which is not what has to be said.
+    package func isAboutCredentials(in text: String) -> Bool {
+        switch self {
+        case .userInfo, .host, .port: text.utf8.contains(UInt8(ascii: "@"))
+        case .scheme, .target, .fragment: false
+        }
+    }
 }
 
 /// An absolute `http` or `https` URL (RFC 9110 section 4.2). Prints and reflects without user information and query.

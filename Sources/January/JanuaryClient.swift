@@ -46,14 +46,16 @@ package final class JanuaryClient {
 
     /// Mints once: with the current key and, after a 401, once with the other one, all before `deadline`.
     ///
+    /// * `interrupted`: what an earlier call came to whose `beforeSend` said no to the other key, after the first one's 401: that key is not
+    ///     asked again, the mint goes on with the other one.
     /// * `extraFields`: appended to the key's own, such as `traceparent`.
     /// * `beforeSend`: asked right before the first byte of each attempt. False sends nothing (`.cancelled`): the caller hung up, or
     ///     may not be served any more.
     /// * `completion`: exactly once, on the loop; before this returns where nothing is sent.
     package func mint(
         _ service: JanuaryService, endUserID: String, terms: MintTerms, deadline: MonotonicInstant,
-        extraFields: ((inout FieldBlock) -> Void)? = nil, beforeSend: (() -> Bool)? = nil,
-        completion: @escaping (MintOutcome) -> Void
+        resuming interrupted: MintOutcome? = nil, extraFields: ((inout FieldBlock) -> Void)? = nil,
+        beforeSend: (() -> Bool)? = nil, completion: @escaping (MintOutcome) -> Void
     ) {
         let now = time.monotonic()
         guard now <= deadline.advanced(byNanoseconds: -Self.minimumToSend.wholeNanoseconds) else {
@@ -66,7 +68,7 @@ package final class JanuaryClient {
                 service: service, exchange: exchange, time: time, ticket: ticket, endUserID: endUserID, terms: terms,
                 deadline: deadline, now: now, beforeSend: beforeSend, completion: completion)
             call.extraFields = extraFields
-            call.start()
+            call.start(resuming: interrupted)
         }
     }
 }
@@ -81,7 +83,7 @@ extension MintOutcome {
 private final class MintCall {
     private enum State {
         case waitingForCurrent(other: KeyInUse?)
-        case waitingForOther(first: JanuaryAttempt)
+        case waitingForOther(first: JanuaryAttempt, requestID: String?)
         case finished
     }
 
@@ -120,8 +122,12 @@ private final class MintCall {
         attemptBegan = now
     }
 
-    func start() {
+    func start(resuming interrupted: MintOutcome?) {
         let keys = service.keys.keys
+        if let first = interrupted?.first, first.status == 401, let other = keys.key(otherThan: first.slot) {
+            state = .waitingForOther(first: first, requestID: interrupted?.requestID)
+            return send(with: other)
+        }
         state = .waitingForCurrent(other: keys.other)
         send(with: keys.current)
     }
@@ -154,16 +160,16 @@ private final class MintCall {
         let attempt = JanuaryAttempt(slot: key.slot, status: status, code: code, error: error, duration: now - attemptBegan)
         switch state {
         case .waitingForCurrent(let other?) where attempt.status == 401:
-            state = .waitingForOther(first: attempt)
+            state = .waitingForOther(first: attempt, requestID: requestID(result))
             attemptBegan = now
             send(with: other)
         case .waitingForCurrent:
             state = .finished
             end(key, verdict(result, code), requestID(result), now, first: attempt, second: nil)
-        case .waitingForOther(let first):
+        case .waitingForOther(let first, let firstRequestID):
             state = .finished
             // Where the other key was not asked, nobody knows yet whether the account is shut: its result counts, not the first key's 401.
-            end(key, verdict(result, code), requestID(result), now, first: first, second: attempt)
+            end(key, verdict(result, code), requestID(result) ?? firstRequestID, now, first: first, second: attempt)
         case .finished: assertionFailure("an exchange completes once")
         }
     }
@@ -208,9 +214,12 @@ private final class MintCall {
                 tlsFailure: error == .notSent(.tls) ? exchange.lastTLSFailure : nil))
     }
 
+    /// Of an answer that broke off, too: its head is January's word.
     private func requestID(_ result: Result<UpstreamResponse, UpstreamError>) -> String? {
-        guard case .success(let response) = result else { return nil }
-        return JanuaryRequestID.read(response.fields)
+        switch result {
+        case .success(let response): JanuaryRequestID.read(response.fields)
+        case .failure: exchange.brokenResponseFields.flatMap(JanuaryRequestID.read)
+        }
     }
 
     private static let defaultContentType = Array("application/json".utf8)[...]

@@ -64,6 +64,10 @@ package struct JanuaryConfig: Sendable, Equatable {
         }
     }
 
+    /// Never with the value: what stands there is a secret.
+    private static let noCredentials =
+        "must not hold a user name or password; January takes the API key alone, from api_key_file"
+
     private static func readBaseURL(_ january: ConfigSection) -> (origin: Origin, pathPrefix: String)? {
         let defaultURL = "https://partners.january.ai"
         guard let text = january.string("base_url", default: defaultURL) else { return nil }
@@ -71,12 +75,16 @@ package struct JanuaryConfig: Sendable, Equatable {
         do throws(HTTPURLError) {
             url = try HTTPURL.parse(text)
         } catch {
-            january.invalid("base_url", error.requirement)
+            if error.isAboutCredentials(in: text) {
+                january.problem("base_url", noCredentials)
+            } else {
+                january.invalid("base_url", error.requirement)
+            }
             return nil
         }
-        // Never with the value: what stands there is a secret.
-        if url.userInfo != nil {
-            january.problem("base_url", "must not have user information; the API key goes into api_key_file")
+        guard url.userInfo == nil else {
+            january.problem("base_url", noCredentials)
+            return nil
         }
         if url.target.utf8.contains(UInt8(ascii: "?")) { january.problem("base_url", "must not have a query") }
         if url.origin.scheme == .http, !url.origin.isLoopback {

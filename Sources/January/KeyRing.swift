@@ -38,6 +38,9 @@ package final class KeyRing: Sendable {
         package let current: KeyInUse
         /// Tried once, after a 401 to `current`.
         package let other: KeyInUse?
+
+        /// The one that has not been tried, whichever is current by now.
+        func key(otherThan slot: KeySlot) -> KeyInUse? { current.slot == slot ? other : current }
     }
 
     private let selection: Lock<Selection>

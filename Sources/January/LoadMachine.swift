@@ -45,6 +45,9 @@ package struct LoadMachine: Sendable {
     static let longestWait: Int64 = 30
     /// and differs by so many values even if a few were refused.
     static let scatter: Int64 = 3
+    /// For so many that are told to come back there is room for so many.
+    static let booked: Int64 = 5
+    static let bookedOf: Int64 = 4
     private static let second: Int64 = 1_000_000_000
     private static let longest: Int64 = 600 * second
 
@@ -63,8 +66,10 @@ package struct LoadMachine: Sendable {
     private var lastEnd: Int64 = .min
     /// Nobody was under way for a while: the next measurement replaces what is known.
     private var isStale = false
-    /// When those who were refused until now would have been answered, one after the other.
-    private var refusedUntil: Int64 = .min
+    /// How many were refused and would not have had their turn yet, one after the other; as of `refusedAsOf`. Counted in mints and not in
+    /// seconds: when January is quick again after a while of being slow, they are no longer in the way.
+    private var refused: Int64 = 0
+    private var refusedAsOf: Int64 = 0
 
     package init(connections: Int, budget: Duration) {
         self.connections = Int64(max(1, connections))
@@ -150,14 +155,23 @@ package struct LoadMachine: Sendable {
     }
 
     /// Seconds after which a mint that was refused may come back: when it would have its turn if all who were refused came one after the
-    /// other, give or take, so that many come back as fast as they can be served and a few not in one instant. Farther ahead than
-    /// `longestWait` they are spread over its later half.
+    /// other, a quarter faster than they can be served, give or take. So many come back as fast as they can be served and a few not in one
+    /// instant. The quarter is for those who come later than they were told, because their own schedule says so: without it January is
+    /// idle now and then while thousands wait. Farther ahead than `longestWait` they are spread over its later half.
     ///
     /// - Parameter random: any number, a new one each time.
     package mutating func retryAfter(now: MonotonicInstant, random: UInt64) -> Int {
-        let each = max(1, (measurements == 0 ? unmeasured : mean) / connections)
-        refusedUntil = min(max(refusedUntil, now.nanoseconds) + each, now.nanoseconds + Self.longestWait * Self.second)
-        let turn = (refusedUntil - now.nanoseconds + Self.second - 1) / Self.second
+        let each = max(1, takes(now: now.nanoseconds) / connections * Self.bookedOf / Self.booked)
+        let turns = max(0, now.nanoseconds - refusedAsOf) / each
+        if turns < refused {
+            refused -= turns
+            refusedAsOf += turns * each
+        } else {
+            refused = 0
+            refusedAsOf = now.nanoseconds
+        }
+        refused = min(refused + 1, max(1, Self.longestWait * Self.second / each))
+        let turn = (refused * each + Self.second - 1) / Self.second
         let half = Self.longestWait / 2
         return turn < Self.longestWait
             ? Int(min(turn + Int64(random % UInt64(Self.scatter)), Self.longestWait))

@@ -28,7 +28,7 @@ package final class MintDelivery: Sendable {
 /// What one mint came to.
 package final class MintOutcome: Sendable {
     package let result: Result<MintDelivery, JanuaryFailure>
-    /// January's request ID of the last answer, if it gave a usable one.
+    /// January's request ID of the last answer whose head came, if it gave a usable one.
     package let requestID: String?
     /// `nil` when the breaker answered, or the budget did.
     package let first: JanuaryAttempt?

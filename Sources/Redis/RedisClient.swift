@@ -105,25 +105,40 @@ package final class RedisClient {
         }
     }
 
-    /// The same, and behind it, on the same connection, another command: WAITAOF waits for what its own connection has written.
+    /// Runs it for several calls, and behind them, on the same connection, another command: WAITAOF waits for what its own connection has written.
+    ///
+    /// - Parameter completion: with one pair for each call: its reply, and the one to the command behind it.
     package func run(
-        _ script: RedisScript, keys: [[UInt8]], arguments: [[UInt8]], followedBy next: RedisCommand, deadline: MonotonicInstant,
-        completion: @escaping (Result<(RedisReply, RedisReply), RedisError>) -> Void
+        _ script: RedisScript, calls: [RedisScriptCall], followedBy next: RedisCommand, deadline: MonotonicInstant,
+        completion: @escaping (Result<[(reply: RedisReply, next: RedisReply)], RedisError>) -> Void
     ) {
         let knows = knownScripts.contains(script.id)
-        send([script.command(knows: knows, keys: keys, arguments: arguments), next], deadline: deadline) { [self] result in
+        // The text that comes with the first makes it known to the others.
+        let commands = calls.enumerated().map { index, call in
+            script.command(knows: knows || index > 0, keys: call.keys, arguments: call.arguments)
+        }
+        send(commands + [next], deadline: deadline) { [self] result in
             switch result {
             case .failure(let error): return completion(.failure(error))
             case .success(let replies):
-                guard replies.count == 2 else { return completion(.failure(.unexpectedReply)) }
-                if let error = replies[0].error {
-                    guard knows && error == .noScript else { return completion(.failure(.server(error))) }
-                    knownScripts.remove(script.id)
-                    return run(
-                        script, keys: keys, arguments: arguments, followedBy: next, deadline: deadline, completion: completion)
+                guard replies.count == calls.count + 1, let last = replies.last else {
+                    return completion(.failure(.unexpectedReply))
                 }
-                if !knows { knownScripts.insert(script.id) }
-                completion(.success((replies[0], replies[1])))
+                var answers = replies.dropLast().map { (reply: $0, next: last) }
+                let unknown = answers.indices.filter { answers[$0].reply.error == .noScript }
+                guard knows && !unknown.isEmpty else {
+                    if !knows { knownScripts.insert(script.id) }
+                    return completion(.success(answers))
+                }
+                knownScripts.remove(script.id)
+                run(script, calls: unknown.map { calls[$0] }, followedBy: next, deadline: deadline) { again in
+                    switch again {
+                    case .failure(let error): completion(.failure(error))
+                    case .success(let late):
+                        for (index, answer) in zip(unknown, late) { answers[index] = answer }
+                        completion(.success(answers))
+                    }
+                }
             }
         }
     }

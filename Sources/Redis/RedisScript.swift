@@ -30,6 +30,17 @@ package struct RedisScript: Sendable {
     }
 }
 
+/// What one run of a script is about.
+package struct RedisScriptCall: Sendable {
+    package let keys: [[UInt8]]
+    package let arguments: [[UInt8]]
+
+    package init(keys: [[UInt8]], arguments: [[UInt8]]) {
+        self.keys = keys
+        self.arguments = arguments
+    }
+}
+
 /// SHA-1 (FIPS 180-4 section 6.1), for the names of scripts and nothing else.
 enum ScriptDigest {
     private static let digits = Array("0123456789abcdef".utf8)

@@ -13,13 +13,17 @@ package final class RedisRevocationStore: RevocationStore {
 
     private let loop: EventLoop
     private let client: LoopBound<RedisClient>
+    private let writes: LoopBound<DurableWrites>
     private let state: SharedState
     private let clock: StateClock
 
-    /// - Parameter client: of that loop.
-    package init(loop: EventLoop, client: RedisClient, state: SharedState, time: any TimeSource) {
+    /// - Parameters:
+    ///   - client: of that loop.
+    ///   - writers: of that loop, too, one connection each, for writes that wait for Redis's disk: no look may stand behind such a wait.
+    package init(loop: EventLoop, client: RedisClient, writers: [RedisClient], state: SharedState, time: any TimeSource) {
         self.loop = loop
         self.client = LoopBound(client, on: loop)
+        writes = LoopBound(DurableWrites(loop: loop, script: RedisStateScripts.write, clients: writers), on: loop)
         self.state = state
         clock = StateClock(time, shared: { state.clock })
     }
@@ -28,27 +32,37 @@ package final class RedisRevocationStore: RevocationStore {
 
     /// Runs a script on the loop; the answer's first number has been compared with the store's.
     private func run(
-        _ script: RedisScript, _ keys: [[UInt8]], _ arguments: [[UInt8]], isDurable: Bool = false,
+        _ script: RedisScript, _ keys: [[UInt8]], _ arguments: [[UInt8]],
         completion: @escaping @Sendable (Result<[RedisReply], StateError>) -> Void
     ) {
         guard let known = state.current else { return completion(.failure(StateError(reason: "unreadable"))) }
         let (loop, client, state) = (loop, client, state)
-        let keys = [RedisStateScripts.store] + keys
-        let arguments = [known.storeID] + arguments
+        let call = Self.call(known, keys, arguments)
         loop.execute {
-            let deadline = loop.now + Self.callTimeout
-            guard isDurable && known.waitsForAOF else {
-                return client.value.run(script, keys: keys, arguments: arguments, deadline: deadline) { result in
-                    completion(result.mapError(Self.failure).flatMap { Self.parts($0, state) })
-                }
-            }
             client.value.run(
-                script, keys: keys, arguments: arguments, followedBy: Self.waitForDisk, deadline: deadline
+                script, keys: call.keys, arguments: call.arguments, deadline: loop.now + Self.callTimeout
             ) { result in
+                completion(result.mapError(Self.failure).flatMap { Self.parts($0, state) })
+            }
+        }
+    }
+
+    /// The same for the script that writes: acknowledged when it is on the disk of the server itself, where that can be asked.
+    private func runWrite(
+        _ keys: [[UInt8]], _ arguments: [[UInt8]], completion: @escaping @Sendable (Result<[RedisReply], StateError>) -> Void
+    ) {
+        guard let known = state.current, known.waitsForAOF else {
+            return run(RedisStateScripts.write, keys, arguments, completion: completion)
+        }
+        let (writes, state) = (writes, state)
+        let call = Self.call(known, keys, arguments)
+        loop.execute {
+            writes.value.submit(call) { result in
                 completion(
-                    result.mapError(Self.failure).flatMap { reply, waited in
+                    result.mapError(Self.failure).flatMap { reply, isOnDisk in
                         Self.parts(reply, state).flatMap { parts in
-                            guard parts.first?.integer == 0 && waited.array?.first?.integer != 1 else { return .success(parts) }
+                            // What was not written need not be anywhere.
+                            guard parts.first?.integer == 0 && !isOnDisk else { return .success(parts) }
                             return .failure(StateError(reason: "not_durable"))
                         }
                     })
@@ -56,8 +70,9 @@ package final class RedisRevocationStore: RevocationStore {
         }
     }
 
-    /// On the disk of the server itself, before anybody is told.
-    private static let waitForDisk = RedisCommand(words: ["WAITAOF", "1", "0", "1500"])
+    private static func call(_ known: SharedState.Known, _ keys: [[UInt8]], _ arguments: [[UInt8]]) -> RedisScriptCall {
+        RedisScriptCall(keys: [RedisStateScripts.store] + keys, arguments: [known.storeID] + arguments)
+    }
 
     private static func parts(_ reply: RedisReply, _ state: SharedState) -> Result<[RedisReply], StateError> {
         guard let parts = reply.array, let first = parts.first?.integer else {
@@ -157,7 +172,7 @@ package final class RedisRevocationStore: RevocationStore {
                 new.work.map { RedisRecordText.milliseconds($0.nextAt) } ?? "",
                 new.work?.id.text ?? "", state.replica, old.isTaken ? "1" : "0",
             ] + records.flatMap { [$0.id.text, RedisRecordText.encode($0)] }
-        run(RedisStateScripts.write, keys, [old.version] + texts.map(Self.bytes), isDurable: true) { result in
+        runWrite(keys, [old.version] + texts.map(Self.bytes)) { result in
             completion(result.map { $0.first?.integer == 0 })
         }
     }

@@ -161,7 +161,9 @@ package protocol RevocationControl: Sendable {
     func endUser(_ endUserID: String, completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void)
 
     /// Takes the fence away, durably. While work is pending the result says so (`isPending`) and the lift takes effect with completion.
+    ///
+    /// `requestID`: of the request that asked, for the audit record.
     func lift(
-        _ endUserID: String, requestedBy: String,
+        _ endUserID: String, requestedBy: String, requestID: String?,
         completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void)
 }

@@ -21,7 +21,7 @@ package enum RevocationEvent: Sendable {
     case requested(RevocationStatus, RevocationRequest, joined: Bool)
     case swept(SweepResult, id: String, endUserID: String)
     case completed(RevocationStatus, endUserID: String, isLate: Bool)
-    case lifted(endUserID: String, requestedBy: String, takesEffect: Bool)
+    case lifted(endUserID: String, requestedBy: String, requestID: String?, takesEffect: Bool)
 }
 
 /// Carries revocations out: one loop, at most four calls to January at once, everything else in the store. ``RevocationControl`` is its face.
@@ -154,7 +154,7 @@ package final class RevocationService: RevocationControl {
     }
 
     package func lift(
-        _ endUserID: String, requestedBy: String,
+        _ endUserID: String, requestedBy: String, requestID: String?,
         completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
         guard let key = keyOf(endUserID) else {
@@ -171,7 +171,9 @@ package final class RevocationService: RevocationControl {
                 guard case .success(let state) = result else {
                     return completion(.failure(.stateUnavailable(retryAfter: 2)))
                 }
-                events(.lifted(endUserID: endUserID, requestedBy: requestedBy, takesEffect: state.work == nil))
+                events(
+                    .lifted(
+                        endUserID: endUserID, requestedBy: requestedBy, requestID: requestID, takesEffect: state.work == nil))
                 Self.status(endUserID, key, state, store, completion)
             }
         }

@@ -44,13 +44,15 @@ package struct SQLiteState: Sendable {
     private static let identityPrefix = "identity:"
     private static let hashIdentity = "log.hash_secret_file"
 
-    /// - Parameter givesUp: asked while it waits for another process.
+    /// - Parameters:
+    ///   - givesUp: asked while it waits for another process.
+    ///   - waits: called once, when that wait begins.
     package static func open(
-        _ options: Options, time: any TimeSource, givesUp: () -> Bool = { false }
+        _ options: Options, time: any TimeSource, givesUp: () -> Bool = { false }, waits: () -> Void = {}
     ) throws(StateOpenError) -> SQLiteState {
         let path = options.path
         var findings = Findings()
-        let lock = try acquire(options, time, givesUp, &findings)
+        let lock = try acquire(options, time, givesUp, waits, &findings)
         let info = try system(path) { () throws(SystemError) in try StateFile.info(path) }
         if info == nil {
             findings.isNew = true
@@ -84,7 +86,7 @@ package struct SQLiteState: Sendable {
     // MARK: Files
 
     private static func acquire(
-        _ options: Options, _ time: any TimeSource, _ givesUp: () -> Bool, _ findings: inout Findings
+        _ options: Options, _ time: any TimeSource, _ givesUp: () -> Bool, _ waits: () -> Void, _ findings: inout Findings
     ) throws(StateOpenError) -> FileLock {
         let path = options.path
         let folder = StateFile.folder(of: path)
@@ -93,7 +95,7 @@ package struct SQLiteState: Sendable {
         if let mode = info?.mode, mode & 0o077 != 0 { findings.openFolderMode = mode }
         // On a file of its own: what others do to SQLite's files cannot take it away.
         let lock = try system(path) { () throws(SystemError) in
-            try FileLock.acquire(path + ".lock", within: options.waitsFor, time: time, givesUp: givesUp)
+            try FileLock.acquire(path + ".lock", within: options.waitsFor, time: time, givesUp: givesUp, waits: waits)
         }
         guard let lock else { throw .inUse(path: path) }
         return lock

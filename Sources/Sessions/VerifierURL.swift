@@ -23,7 +23,11 @@ enum VerifierURL {
     /// - Parameter allowUserInfo: for URLs from the environment, where a password has no file to be in.
     static func parse(_ text: String, allowHTTP: Bool, allowUserInfo: Bool = false) throws(Problem) -> HTTPURL {
         let url: HTTPURL
-        do { url = try HTTPURL.parse(text) } catch { throw .notAURL }
+        do throws(HTTPURLError) {
+            url = try HTTPURL.parse(text)
+        } catch {
+            throw !allowUserInfo && error.isAboutCredentials(in: text) ? .userInformation : .notAURL
+        }
         // First, so that no message repeats a URL that holds a password.
         guard allowUserInfo || url.userInfo == nil else { throw .userInformation }
         try check(url.origin, allowHTTP: allowHTTP)

@@ -46,6 +46,25 @@ package final class AuditFile: LogSink {
         return descriptor
     }
 
+    /// Whether the file could be opened now, found out without making or opening it. A pipe without a reader is not noticed.
+    package static func check(_ path: String) throws(OpenError) {
+        guard !path.utf8.contains(0) else { throw OpenError(text: "its name holds a NUL character") }
+        var status = stat()
+        if stat(path, &status) == 0 {
+            if status.st_mode & S_IFMT == S_IFDIR { throw OpenError(text: String(cString: strerror(EISDIR))) }
+            return try access(path, W_OK)
+        }
+        guard errno == ENOENT else { throw OpenError(text: String(cString: strerror(errno))) }
+        // It will be made: in a folder that is there.
+        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        try access(folder, W_OK | X_OK)
+    }
+
+    /// With the rights the process has, not with those of who started it.
+    private static func access(_ path: String, _ mode: Int32) throws(OpenError) {
+        guard faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 else { throw OpenError(text: String(cString: strerror(errno))) }
+    }
+
     /// Opens the path again, at once; the next write goes there. What is in use stays in use when that fails.
     package func reopen() throws(OpenError) {
         let descriptor = try Self.open(path)

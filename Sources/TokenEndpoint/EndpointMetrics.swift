@@ -63,10 +63,10 @@ final class EndpointMetrics: Sendable {
             labels: [("slot", slot.rawValue)])
     }
 
-    func count(_ outcome: MintOutcome, loop: LoopEndpoint) {
+    func count(_ outcome: MintOutcome, _ requestID: RequestID, loop: LoopEndpoint) {
         if let first = outcome.first { count(first) }
         if let second = outcome.second { count(second) }
-        if let slot = outcome.switchedTo { loop.shared.keySwitched(to: slot) }
+        if let slot = outcome.switchedTo { loop.shared.keySwitched(to: slot, requestID: requestID) }
     }
 
     private func count(_ attempt: JanuaryAttempt) {

@@ -83,6 +83,8 @@ final class MintHandler {
     var cameTooLate = false
     var place = Place.outside
     private var answer: MintOutcome?
+    /// What January said to the first key, when a look fell due before the other one was asked.
+    private var interrupted: MintOutcome?
     /// Inside the call that asks January.
     private var isAsking = false
     // Of a sign-out.
@@ -230,7 +232,8 @@ final class MintHandler {
         }
         if let rule = limits.perEndUser { charges.append(Charge(.endUser, key: keys.endUser(endUserID.text), rule: rule)) }
         if let rule = limits.all { charges.append(Charge(.all, key: keys.all, rule: rule)) }
-        return charges.isEmpty ? .next : charge(charges)
+        // With nothing to charge, too: a store that replicas share says whether January wants nothing.
+        return charge(charges)
     }
 
     /// Asks the store, or looks at what it has answered meanwhile.
@@ -316,8 +319,14 @@ final class MintHandler {
 
     private func mint() -> Progress {
         if mustLookAgain {
+            // It waited for a connection, or the first key was refused: in both cases nothing was minted.
+            if let answer, answer.first?.status != nil { interrupted = answer }
             answer = nil
             let progress = lookShared(then: .keep)
+            if case .refused = progress, let interrupted {
+                answer = interrupted
+                loop.shared.metrics.count(interrupted, requestID, loop: loop)
+            }
             guard case .next = progress else { return progress }
             mustLookAgain = false
         }
@@ -326,6 +335,7 @@ final class MintHandler {
             isAsking = true
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms.mint, deadline: deadline,
+                resuming: interrupted,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
                 beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
@@ -336,22 +346,13 @@ final class MintHandler {
             isAsking = false
         }
         guard let answer else { return .wait }
-        if mustLookAgain {
-            guard answer.first?.status == nil else {
-                // Between January's 401 and the other key. Beginning again would ask with the rejected one once more.
-                loop.shared.metrics.count(answer, loop: loop)
-                return .refused(Problem(JanuaryFailure.keyRejected))
-            }
-            // It waited for a connection; nothing was sent.
-            self.answer = nil
-            return mint()
-        }
-        loop.shared.metrics.count(answer, loop: loop)
+        if mustLookAgain { return mint() }
+        loop.shared.metrics.count(answer, requestID, loop: loop)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
             if failure == .overloaded { return shed(failure.reason.description) }
-            loop.shared.january(failure, answer, endUserID: endUserID)
+            loop.shared.january(failure, answer, endUserID: endUserID, requestID: requestID)
             // January's own words, not the breaker's: the other replicas have not heard them.
             if case .rateLimited(let wait) = failure, answer.first != nil { loop.limits.hold(for: wait) }
             return .refused(Problem(failure))

@@ -13,8 +13,7 @@ extension SharedParts {
                 LogField("requested_by", request.requestedBy), LogField("joined", .boolean(joined)),
             ]
             if let reason = request.reason { fields.append(LogField("reason", reason)) }
-            if let id = request.requestID { fields.append(LogField("request_id", id)) }
-            audit.write(.revocationRequested, fields)
+            audit.write(.revocationRequested, Self.requestID(request.requestID) + fields)
         case .swept(let result, let id, let endUserID):
             if case .held = result { return }
             metrics.sweeps(result.label).add()
@@ -32,15 +31,18 @@ extension SharedParts {
                     LogField("id", status.id), audit.endUser(endUserID), LogField("block", status.block.rawValue),
                     LogField("revoked_count", status.revokedCount), LogField("late", .boolean(isLate)),
                 ])
-        case .lifted(let endUserID, let requestedBy, let takesEffect):
+        case .lifted(let endUserID, let requestedBy, let requestID, let takesEffect):
             audit.write(
                 .revocationLifted,
-                [
+                Self.requestID(requestID) + [
                     audit.endUser(endUserID), LogField("requested_by", requestedBy),
                     LogField("takes_effect", .boolean(takesEffect)),
                 ])
         }
     }
+
+    /// Of the request that caused it, first as in every line.
+    private static func requestID(_ id: String?) -> [LogField] { id.map { [LogField("request_id", $0)] } ?? [] }
 
     /// What an operator has to know about January's answers to revocations.
     func revoked(_ outcome: RevocationOutcome) {

@@ -48,11 +48,12 @@ final class SharedParts: Sendable {
     }
 
     /// What an operator has to know about January's refusals and odd answers, beside the line of the request itself.
-    func january(_ failure: JanuaryFailure, _ outcome: MintOutcome, endUserID: EndUserID?) {
+    func january(_ failure: JanuaryFailure, _ outcome: MintOutcome, endUserID: EndUserID?, requestID: RequestID) {
         let attempt = outcome.second ?? outcome.first
         func fields() -> [LogField] {
             var fields = [
-                LogField("code", Problem(failure).code.rawValue), LogField("reason", failure.reason.description),
+                LogField("request_id", requestID.text), LogField("code", Problem(failure).code.rawValue),
+                LogField("reason", failure.reason.description),
                 LogField("key_fingerprint", keys.keys.current.key.fingerprint),
             ]
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
@@ -63,7 +64,7 @@ final class SharedParts: Sendable {
         }
         if failure.isSecurityEvent {
             metrics.securityEvents(failure.reason.description).add()
-            audit.write(.securityEvent, [LogField("kind", failure.reason.description)] + fields() + endUser(endUserID))
+            audit.write(.securityEvent, fields() + [LogField("kind", failure.reason.description)] + endUser(endUserID))
             log.write(
                 .error, "January answered with a token for somebody else or with other scopes; it was not delivered", fields(),
                 callerCaused: true)
@@ -90,9 +91,12 @@ final class SharedParts: Sendable {
     private func endUser(_ endUserID: EndUserID?) -> [LogField] { endUserID.map { [audit.endUser($0.text)] } ?? [] }
 
     /// The other key has worked where the current one was refused.
-    func keySwitched(to slot: KeySlot) {
+    ///
+    /// - Parameter requestID: of the mint that found out; `nil` where a sweep did.
+    func keySwitched(to slot: KeySlot, requestID: RequestID? = nil) {
         metrics.keySwitches(slot).add()
-        let fields = [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+        var fields = requestID.map { [LogField("request_id", $0.text)] } ?? []
+        fields += [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
         audit.write(.keyChanged, fields)
         log.write(
             .warning, "January rejects the current API key; the other one is in use now", fields)

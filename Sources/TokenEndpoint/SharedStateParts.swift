@@ -9,6 +9,8 @@ import Telemetry
 struct SharedStateParts: Sendable {
     /// So long the start waits for the first word of Redis. Without one it goes on, not ready, and keeps trying.
     private static let patience = Duration.seconds(3)
+    /// So many writes wait for Redis's disk at once, or so many batches of them.
+    private static let writerConnections = 4
 
     let state: SharedState
     private let service: RedisService
@@ -35,11 +37,9 @@ struct SharedStateParts: Sendable {
         } catch {
             throw .tls(error)
         }
-        // A write that waits for Redis's disk holds its connection; the others go on.
-        var settings = RedisClientSettings()
-        settings.connectionCount = 4
-        let client = RedisClient(loop: loop, service: service, settings: settings)
-        let store = RedisRevocationStore(loop: loop, client: client, state: state, time: time)
+        let store = RedisRevocationStore(
+            loop: loop, client: RedisClient(loop: loop, service: service),
+            writers: (0..<writerConnections).map { _ in RedisClient(loop: loop, service: service) }, state: state, time: time)
         let first = Lock<Result<Void, StateOpenError>?>(nil)
         let address = redis.url.address
         // Connections of its own: behind writes that wait for the disk, a look at a sound Redis would come too late.

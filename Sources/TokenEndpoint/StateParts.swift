@@ -43,7 +43,11 @@ struct StateParts: Sendable {
         options.hashSecret = config.log.hashSecret?.secret
         options.identity = identity(config)
         do throws(StateOpenError) {
-            let state = try SQLiteState.open(options, time: time, givesUp: givesUp)
+            let state = try SQLiteState.open(options, time: time, givesUp: givesUp) {
+                log.write(
+                    .warning, "another process has the state file; waiting for it to end",
+                    [LogField("path", path), LogField("limit_seconds", Int(options.waitsFor.components.seconds))])
+            }
             report(state, log)
             let store: SQLiteRevocationStore
             do throws(SystemError) {

@@ -70,7 +70,8 @@ package final class TokenEndpoint: Sendable {
     let revocations: RevocationService?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
-    /// Opens the listeners first, so that an address in use is found before anything else has happened.
+    /// Opens the listeners first, so that an address in use is found before anything else has happened. The management listener answers at
+    /// once, the public one when the state is open.
     ///
     /// - Parameters:
     ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
@@ -99,8 +100,31 @@ package final class TokenEndpoint: Sendable {
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
         loops = try Self.makeLoops(config.http.loopCount, time)
-        let state = try StateParts.open(
-            config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
+        let waiting = Lock((count: managementSockets.isEmpty ? 1 : 2, error: SystemError?.none))
+        let oneIsReady: @Sendable (SystemError?) -> Void = { error in
+            let (done, first) = waiting.withLock { state in
+                state.count -= 1
+                state.error = state.error ?? error
+                return (state.count == 0, state.error)
+            }
+            if done { ready(first) }
+        }
+        let management = Lock<LoopBound<ManagementEndpoint>?>(nil)
+        let firstLoop = loops[0]
+        managementEndpoint = management
+        managementServer =
+            managementSockets.isEmpty
+            ? nil
+            : Self.startManagement(
+                on: firstLoop, managementSockets, config, metrics, log, endpoint: management, ready: oneIsReady)
+        let state: StateParts
+        do throws(StartError) {
+            state = try StateParts.open(
+                config, on: loops[0], resolver: upstream.resolver, log: log, time: time, givesUp: givesUp)
+        } catch {
+            for loop in loops { loop.stop {} }
+            throw error
+        }
         self.state = state
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
@@ -144,18 +168,13 @@ package final class TokenEndpoint: Sendable {
 
         let endpoints = Lock<[(loop: EventLoop, endpoint: LoopBound<LoopEndpoint>)]>([])
         self.endpoints = endpoints
-        let managementEndpoint = Lock<LoopBound<ManagementEndpoint>?>(nil)
-        self.managementEndpoint = managementEndpoint
         let limitKeys = SharedLimits.keys(config)
-
-        let waiting = Lock((count: managementSockets.isEmpty ? 1 : 2, error: SystemError?.none))
-        let oneIsReady: @Sendable (SystemError?) -> Void = { error in
-            let (done, first) = waiting.withLock { state in
-                state.count -= 1
-                state.error = state.error ?? error
-                return (state.count == 0, state.error)
-            }
-            if done { ready(first) }
+        let status = StatusReport(
+            shared: shared, inForce: inForce, readiness: readiness, server: server, client: upstream.januaryCounters,
+            state: state, revocations: self.revocations, time: time)
+        // Before the last listener is ready, and so before anybody is told that everything is.
+        loops[0].execute { [readiness] in
+            management.withLock { $0 }?.value.started(.init(readiness: readiness, status: status, control: control))
         }
         server.start(
             loops: loops, sockets: publicSockets, makeTransport: certificate.makeTransport,
@@ -172,27 +191,24 @@ package final class TokenEndpoint: Sendable {
                 endpoints.withLock { $0.append((loop, bound)) }
                 return endpoint
             }, ready: oneIsReady)
-        if !managementSockets.isEmpty {
-            let status = StatusReport(
-                shared: shared, inForce: inForce, readiness: readiness, server: server, client: upstream.januaryCounters,
-                state: state, revocations: self.revocations, time: time)
-            var limits = ServerConfig()
-            limits.maxConnections = Self.managementConnections
-            let management = Server(config: limits)
-            managementServer = management
-            management.start(
-                loops: [loops[0]], sockets: managementSockets,
-                makeHandler: { [readiness] loop in
-                    let endpoint = ManagementEndpoint(
-                        loop: loop, readiness: readiness, metrics: metrics, status: status, log: log, config: config,
-                        control: control)
-                    let bound = LoopBound(endpoint, on: loop)
-                    managementEndpoint.withLock { $0 = bound }
-                    return endpoint
-                }, ready: oneIsReady)
-        } else {
-            managementServer = nil
-        }
+    }
+
+    /// - Parameter endpoint: gets the listener's handler, on the loop.
+    private static func startManagement(
+        on loop: EventLoop, _ sockets: [ListeningSocket], _ config: RootConfig, _ metrics: Metrics, _ log: Log,
+        endpoint: Lock<LoopBound<ManagementEndpoint>?>, ready: @escaping @Sendable (SystemError?) -> Void
+    ) -> Server {
+        var limits = ServerConfig()
+        limits.maxConnections = Self.managementConnections
+        let server = Server(config: limits)
+        server.start(
+            loops: [loop], sockets: sockets,
+            makeHandler: { loop in
+                let made = ManagementEndpoint(loop: loop, metrics: metrics, log: log, config: config)
+                endpoint.withLock { $0 = LoopBound(made, on: loop) }
+                return made
+            }, ready: ready)
+        return server
     }
 
     private static func startRevocations(

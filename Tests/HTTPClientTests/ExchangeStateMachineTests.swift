@@ -251,6 +251,40 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
         }
     }
 
+    /// What is known of a response that is not whole: nothing before its head, then the head, whatever ends it.
+    @Test(arguments: ["Content-Length: 5", "Transfer-Encoding: chunked", "Content-Length: 65"])
+    func theHeadOfAResponseThatBreaksOffIsKept(framing: String) {
+        let head = Array("HTTP/1.1 201 Created\r\nX-Request-Id: r1\r\n\(framing)\r\n\r\n".utf8)
+        for (count, isWhole) in [(20, false), (head.count - 1, false), (head.count, true)] {
+            let bytes = Array(head[..<count])
+            var waiting = Self.machine()
+            let step = waiting.received(bytes.span.bytes)
+            #expect(step == (isWhole && framing.hasSuffix("65") ? .failed(.broken(.tooLarge)) : .needMore))
+            var (reset, ended, garbled) = (waiting, waiting, waiting)
+            _ = reset.reset()
+            _ = ended.ended()
+            _ = garbled.received(Array("zz\r\n zz\r\n".utf8).span.bytes)
+            for machine in [waiting, reset, ended] {
+                #expect(machine.incompleteHead?.fields.string(.xRequestID) == (isWhole ? "r1" : nil), "\(count)")
+            }
+            // A length takes anything for content.
+            if framing.hasSuffix("chunked") {
+                #expect(garbled.incompleteHead?.status == (isWhole ? 201 : nil), "\(count)")
+            }
+        }
+        var whole = Self.machine()
+        _ = whole.received(Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8).span.bytes)
+        #expect(whole.incompleteHead == nil)
+    }
+
+    /// Two framings at once: its fields are read all the same.
+    @Test func aHeadWithoutAFramingIsKept() {
+        var machine = Self.machine()
+        let bytes = Array("HTTP/1.1 201 Created\r\nX-Request-Id: r1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".utf8)
+        #expect(Self.feed(&machine, [bytes], ends: false) == .failed(.broken(.malformed)))
+        #expect(machine.incompleteHead?.fields.string(.xRequestID) == "r1")
+    }
+
     @Test(arguments: ResponseCase.table) func bytesBehindTheResponseEndTheConnection(row: ResponseCase) {
         guard case .response(let status, let body, true) = row.outcome else { return }
         var machine = Self.machine(row.method)

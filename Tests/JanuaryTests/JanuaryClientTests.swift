@@ -15,6 +15,7 @@ private final class ScriptedExchange: HTTPExchange {
     }
 
     var sent: [Sent] = []
+    var brokenResponseFields: Fields?
 
     func send(
         _ request: UpstreamRequest, deadline: MonotonicInstant, beforeSend: (() -> Bool)?,
@@ -32,7 +33,16 @@ private final class ScriptedExchange: HTTPExchange {
         last.completion(.success(UpstreamResponse(status: status, fields: Fields(block), body: Array(body.utf8))))
     }
 
-    func fail(_ error: UpstreamError) throws { try #require(sent.last).completion(.failure(error)) }
+    /// - Parameter fields: of the head that had come.
+    func fail(_ error: UpstreamError, _ fields: [(FieldName, String)]? = nil) throws {
+        brokenResponseFields = try fields.map { fields in
+            var block = FieldBlock()
+            for (name, value) in fields { try block.append(name, value) }
+            return Fields(block)
+        }
+        try #require(sent.last).completion(.failure(error))
+        brokenResponseFields = nil
+    }
 
     func keys() -> [String] { sent.map { Fields($0.request.fields).string(.authorization) ?? "" } }
 }
@@ -98,6 +108,30 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         try exchange.answer(201, good, fields)
         #expect(outcomes.first?.requestID?.utf8.count == length)
         #expect(try outcomes.first?.result.get().contentType.elementsEqual("application/json".utf8) == true)
+    }
+
+    @Test func theRequestIDOfAnAnswerThatBrokeOffIsKept() throws {
+        mint()
+        try exchange.fail(.broken(.closedEarly), [(.xRequestID, "r1")])
+        #expect(failure == .connectionBroken && outcomes.last?.requestID == "r1")
+        mint()
+        try exchange.fail(.timedOut(sent: true), [(.xRequestID, "a b")])
+        #expect(outcomes.last?.requestID == nil)
+        mint()
+        try exchange.fail(.broken(.reset))
+        #expect(outcomes.count == 3 && outcomes.last?.requestID == nil)
+    }
+
+    /// The last answer was the first key's.
+    @Test func theRequestIDOfTheFirst401IsKeptWhereTheOtherKeyGotNoAnswer() throws {
+        mint()
+        try exchange.answer(401, "", [(.xRequestID, "r1")])
+        try exchange.fail(.broken(.reset))
+        #expect(outcomes.last?.requestID == "r1")
+        mint()
+        try exchange.answer(401, "", [(.xRequestID, "r2")])
+        try exchange.answer(401, "", [(.xRequestID, "r3")])
+        #expect(outcomes.last?.requestID == "r3")
     }
 
     @Test func after401TheOtherKeyIsTriedOnceAndBecomesCurrent() throws {
@@ -182,6 +216,30 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         #expect(asked == 1)
         #expect(failure == .cancelled)
         #expect(service.mintBreaker.openReasons(now: time.monotonic()) == [])
+    }
+
+    /// Whoever held the other key back has found out meanwhile that it may be asked.
+    @Test func aMintThatWasInterruptedBetweenTheKeysGoesOnWithTheOtherOne() throws {
+        var answers = [true, false]
+        mint(beforeSend: { answers.removeFirst() })
+        time.advance(by: .milliseconds(20))
+        try exchange.answer(401, "", [(.xRequestID, "r1")])
+        try exchange.answer(201, good)
+        let interrupted = try #require(outcomes.last)
+        #expect(failure == .cancelled && interrupted.requestID == "r1")
+        client.mint(
+            service, endUserID: "u1", terms: terms, deadline: time.monotonic() + .seconds(8), resuming: interrupted
+        ) { self.outcomes.append($0) }
+        try exchange.answer(201, good)
+        #expect(exchange.keys() == ["Bearer sk-a", "Bearer sk-b", "Bearer sk-b"])
+        let outcome = try #require(outcomes.last)
+        #expect(outcome.first == interrupted.first && outcome.second?.status == 201 && outcome.switchedTo == .next)
+        // The other key is current by now: it is still the one that was not asked.
+        client.mint(
+            service, endUserID: "u1", terms: terms, deadline: time.monotonic() + .seconds(8), resuming: interrupted
+        ) { self.outcomes.append($0) }
+        try exchange.answer(401, "")
+        #expect(exchange.keys().last == "Bearer sk-b" && failure == .keyRejected && outcomes.count == 3)
     }
 
     @Test func callerIsAskedBeforeTheSecondKeyToo() throws {

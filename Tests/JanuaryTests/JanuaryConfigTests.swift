@@ -13,6 +13,8 @@ private func read(_ yaml: String, _ environment: [String: String] = ["JANUARY_AP
     return (config, reader.problems.map(\.description), reader.warnings.map(\.description))
 }
 
+private let noCredentials = "must not hold a user name or password; January takes the API key alone, from api_key_file"
+
 @Suite struct JanuaryConfigTests {
     @Test func defaultsNeedNothingButAKey() throws {
         let (config, problems, warnings) = read("")
@@ -47,7 +49,10 @@ private func read(_ yaml: String, _ environment: [String: String] = ["JANUARY_AP
     @Test(arguments: [
         ("http://partners.january.ai", "must be https, or http to a loopback address (got \"http://partners.january.ai/\")"),
         ("http://10.0.0.1", "must be https, or http to a loopback address (got \"http://10.0.0.1/\")"),
-        ("https://u:secret@x.example", "must not have user information; the API key goes into api_key_file"),
+        ("https://u:secret@x.example", noCredentials), ("https://secret@x.example/v1", noCredentials),
+        ("http://u:secret@10.0.0.1/?a=b", noCredentials), ("https://u:secret/1@x.example", noCredentials),
+        ("https://u:secret 1@x.example", noCredentials), ("https://u:secret%@x.example", noCredentials),
+        ("https://u:secret#1@x.example", noCredentials), ("https://u:secret@", noCredentials),
         ("https://x.example/?a=b", "must not have a query"),
         ("ftp://x.example", "must be an http or https URL (got \"ftp://x.example\")"),
         ("https://x.example/#f", "must not have a fragment (got \"https://x.example/#<redacted>\")"),

@@ -170,8 +170,8 @@ import Testing
         #expect(counts.allSatisfy { $0 > 60 })
     }
 
-    /// A stampede of 100,000 is told to come back no faster than it can be served, as far as 30 s go.
-    @Test(arguments: [(20_000, 21), (100_000, 30), (2_000, 3)])
+    /// A stampede of 100,000 is told to come back a quarter faster than it can be served, as far as 30 s go.
+    @Test(arguments: [(20_000, 17), (100_000, 30), (2_000, 3)])
     func manyAreToldToComeBackAsFastAsTheyCanBeServed(count: Int, last: Int) {
         let capacity = 1_024.0
         // 256 connections, a quarter of a second each.
@@ -184,10 +184,87 @@ import Testing
             told[machine.retryAfter(now: now, random: random.next())] += 1
         }
         #expect(told[1...last].allSatisfy { $0 > 0 } && told[(last + 1)...].allSatisfy { $0 == 0 })
-        if count < Int(30 * capacity) { #expect(told.allSatisfy { Double($0) <= 1.1 * capacity }) }
+        if count < Int(30 * capacity) { #expect(told.allSatisfy { Double($0) <= 1.2 * 1.25 * capacity }) }
         // When the times that were given out are over, the next one is told little again.
         let later = machine.retryAfter(now: Self.at(40_000), random: 2)
         #expect(later == 3)
+    }
+
+    /// While January took eight seconds thousands were told to come back late. That it takes a twelfth of a second now counts at once.
+    @Test func whoWasRefusedWhileJanuaryWasSlowIsNotInTheWayWhenItIsQuick() {
+        var machine = Self.machine(connections: 256, measured: .seconds(8))
+        for _ in 0..<100_000 { _ = machine.retryAfter(now: Self.at(0), random: 0) }
+        #expect(machine.retryAfter(now: Self.at(0), random: 0) == 15)
+        for _ in 0..<1_000 {
+            _ = machine.enter(left: Self.budget, now: Self.at(0))
+            machine.send(now: Self.at(0))
+            machine.end(sentAt: Self.at(0), now: Self.at(80))
+        }
+        #expect(machine.retryAfter(now: Self.at(80), random: 0) == 1)
+    }
+
+    @Test func whoIsRefusedWhileNothingEndsIsToldByTheSilence() {
+        var machine = Self.machine(connections: 4, serving: 4, measured: .milliseconds(10))
+        for _ in 0..<20 { _ = machine.retryAfter(now: Self.at(0), random: 0) }
+        #expect(machine.retryAfter(now: Self.at(0), random: 0) == 1)
+        // One by one every 0.8 s: 5 of the 21 had their turn in these 4 s, the 17th after them has it in 13.6.
+        #expect(machine.retryAfter(now: Self.at(4_000), random: 0) == 14)
+    }
+
+    /// 20,000 apps keep to the SDKs' schedule and to what they are told, whichever is later; for 20 s there was an outage. From 5 s after its
+    /// end until nine in ten are served, January is kept busy (bench/herd does this with the real program).
+    @Test func aStampedeKeepsJanuaryBusyUntilItIsOver() {
+        let apps = 20_000, connections = 64, slot = 0.005, service = 25, admitted = 128
+        var machine = LoadMachine(connections: connections, budget: Self.budget)
+        var random = SeededRandom(seed: 6)
+        func fraction() -> Double { Double(random.next() >> 11) / Double(UInt64(1) << 53) }
+        var comes = [[Int]](repeating: [], count: 60_000)
+        for app in 0..<apps { comes[Int(fraction() * 15 / slot)].append(app) }
+        var tries = [Int](repeating: 0, count: apps)
+        var ends = [Int](repeating: 0, count: 60_000)
+        var servedAt: [Double] = [], line = 0, gaveUp = 0
+        for tick in 0..<comes.count where servedAt.count + gaveUp < apps {
+            let now = Self.at(tick * 5)
+            func send() {
+                machine.send(now: now)
+                ends[tick + service] += 1
+            }
+            for _ in 0..<ends[tick] {
+                machine.end(sentAt: Self.at((tick - service) * 5), now: now)
+                servedAt.append(Double(tick) * slot)
+                if line > 0 {
+                    line -= 1
+                    send()
+                }
+            }
+            for app in comes[tick] {
+                tries[app] += 1
+                var told = 1
+                if Double(tick) * slot >= 20 {
+                    let isFull = machine.waiting + machine.serving >= admitted
+                    let decision = isFull ? LoadMachine.Decision.refuse : machine.enter(left: Self.budget, now: now)
+                    switch decision {
+                    case .send: send()
+                    case .wait: line += 1
+                    case .refuse: told = machine.retryAfter(now: now, random: random.next())
+                    }
+                    if decision != .refuse { continue }
+                }
+                guard tries[app] < 9 else {
+                    gaveUp += 1
+                    continue
+                }
+                let schedule = [1.0, 2, 4, 8][min(tries[app], 4) - 1] * (0.8 + 0.4 * fraction())
+                comes[tick + 1 + Int(max(schedule, Double(told)) / slot)].append(app)
+            }
+        }
+        let capacity = Double(connections) / (Double(service) * slot)
+        let end = servedAt[apps * 9 / 10]
+        let windows = stride(from: 25, to: end - 5, by: 2.5).map { from in
+            Double(servedAt.count { from <= $0 && $0 < from + 5 }) / 5 / capacity
+        }
+        #expect(windows.count > 5 && windows.allSatisfy { $0 > 0.93 }, "\(windows)")
+        #expect(gaveUp <= apps / 1_000)
     }
 
     // MARK: A naive model

@@ -219,6 +219,46 @@ import Testing
         }
     }
 
+    @Test func whileAnotherProcessHasTheFileProbesAreAnsweredAndTheWaitIsLoggedOnce() async throws {
+        try await onOwnThread {
+            let scene = try Scene()
+            try scene.start()
+            let port = try RedisServer.freePort()
+            let text = try String(contentsOfFile: scene.folder + "config.yaml", encoding: .utf8)
+            try ServerScenario.write(
+                scene.folder + "second.yaml",
+                text.replacingOccurrences(
+                    of: "management: { listen: \"127.0.0.1:0\"", with: "management: { listen: \"127.0.0.1:\(port)\""))
+            let second = try Child(["serve", "--config", scene.folder + "second.yaml"])
+            let message = "another process has the state file; waiting for it to end"
+            let line = try second.logLine(message)
+            #expect(line["path"] as? String == scene.folder + "state/state.db" && line["limit_seconds"] as? Int == 25)
+            func ask(_ line: String, token: String = Self.token) throws -> String {
+                let client = try RawClient(port: port, receiveTimeoutSeconds: 20)
+                try client.send(
+                    "\(line) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(token)\r\nConnection: close\r\n\r\n")
+                return String(decoding: try client.receiveAll(), as: UTF8.self)
+            }
+            #expect(try ask("GET /healthz").hasPrefix("HTTP/1.1 200 "))
+            let probe = try ask("GET /readyz")
+            #expect(probe.hasPrefix("HTTP/1.1 503 ") && probe.hasSuffix(#"{"status":"starting","waiting_for":["state"]}"#))
+            #expect(try ask("GET /metrics").contains("january_endpoint_build_info"))
+            for line in ["GET /status.json", "GET /january/end-users/u1", "DELETE /january/end-users/u1/block"] {
+                let answer = try ask(line)
+                #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("state_unavailable"), "\(line)")
+            }
+            // Who may do what is decided as ever.
+            #expect(try ask("GET /january/end-users/u1", token: "wrong").hasPrefix("HTTP/1.1 401 "))
+            try scene.kill()
+            try scene.eventually("ready") { try ask("GET /readyz").hasPrefix("HTTP/1.1 200 ") }
+            #expect(try ask("GET /january/end-users/u1").hasPrefix("HTTP/1.1 200 "))
+            #expect(try ask("GET /status.json").hasPrefix("HTTP/1.1 200 "))
+            #expect(second.logLines(message).count == 1)
+            second.send(SIGTERM)
+            #expect(try second.wait() == 0)
+        }
+    }
+
     @Test func anotherMappingIs78AndNamesTheKey() async throws {
         try await onOwnThread {
             let scene = try Scene()

@@ -181,11 +181,36 @@ import Testing
             var config = try String(contentsOfFile: place.folder + "config.yaml", encoding: .utf8)
             Self.withAudit(&config, "missing/audit.jsonl")
             try ServerScenario.write(place.folder + "config.yaml", config)
-            // The configuration itself is well: the folder may be there where it will run.
-            #expect(try place.run(["check"]).code == 0)
-            let run = try place.run(["serve"])
-            #expect(run.code == 78)
-            #expect(run.errors == "audit.file: cannot open \(place.folder)missing/audit.jsonl: No such file or directory\n")
+            let line = config.split(separator: "\n", omittingEmptySubsequences: false).firstIndex { $0.hasPrefix("audit:") } ?? 0
+            for command in ["check", "serve"] {
+                let run = try place.run([command])
+                #expect(run.code == 78)
+                #expect(
+                    run.errors == "\(place.folder)config.yaml:\(line + 1): audit.file: cannot open"
+                        + " \"\(place.folder)missing/audit.jsonl\": No such file or directory\n", "\(command)")
+            }
+        }
+    }
+
+    @Test func checkLooksAtTheAuditFileAndMakesNone() async throws {
+        try await onOwnThread {
+            let place = try Place()
+            let config = try String(contentsOfFile: place.folder + "config.yaml", encoding: .utf8)
+            func check(_ file: String) throws -> Finished {
+                var config = config
+                Self.withAudit(&config, file)
+                try ServerScenario.write(place.folder + "config.yaml", config)
+                return try place.run(["check"])
+            }
+            #expect(try check("audit.jsonl").code == 0)
+            #expect(!FileManager.default.fileExists(atPath: place.folder + "audit.jsonl"))
+            try ServerScenario.write(place.folder + "audit.jsonl", "")
+            #expect(try check("audit.jsonl").code == 0)
+            #expect(try check("/dev/null").code == 0)
+            let folder = try check(".")
+            #expect(folder.code == 78 && folder.errors.hasSuffix("\": Is a directory\n"))
+            let below = try check("audit.jsonl/x")
+            #expect(below.code == 78 && below.errors.hasSuffix("\": Not a directory\n"))
         }
     }
 }

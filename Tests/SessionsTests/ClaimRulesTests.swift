@@ -71,6 +71,7 @@ struct VerifierURLTests {
             ("http://10.0.0.1.example/x", true, .plainHTTP(privateHost: false)), ("ftp://x/y", true, .notAURL),
             ("login.example", true, .notAURL),
             ("https://u:p@login.example/x", true, .userInformation), ("http://u@8.8.8.8/x", true, .userInformation),
+            ("https://u:p/w@login.example/x", true, .userInformation), ("https://u:p w@login.example/x", true, .userInformation),
         ] as [(String, Bool, VerifierURL.Problem?)])
     func httpIsForLoopbackAndWithPermissionForPrivateHosts(text: String, allowHTTP: Bool, expected: VerifierURL.Problem?) {
         var found: VerifierURL.Problem?

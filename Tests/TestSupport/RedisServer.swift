@@ -9,9 +9,27 @@ package final class RedisServer: @unchecked Sendable {
 
     /// Tests that need it are skipped by name where it is not installed: `.enabled(if: RedisServer.isInstalled)`.
     package static let isInstalled = program != nil
-    private static let program = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
+    /// `REDIS_SERVER` names another one than the system's: a later version, or Valkey.
+    private static let program = [
+        ProcessInfo.processInfo.environment["REDIS_SERVER"], "/usr/bin/redis-server", "/usr/local/bin/redis-server",
+    ].compactMap { $0 }.first { FileManager.default.isExecutableFile(atPath: $0) }
+
+    /// WAITAOF came with 7.2; every Valkey has it.
+    package static let hasWaitAOF: Bool = {
+        guard let program else { return false }
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(filePath: program)
+        process.arguments = ["--version"]
+        process.standardOutput = output
+        guard (try? process.run()) != nil else { return false }
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        // `Redis server v=7.0.15 sha=…`
+        guard let start = text.range(of: "v=") else { return false }
+        let numbers = text[start.upperBound...].prefix { $0 != " " }.split(separator: ".").compactMap { Int($0) }
+        return numbers.count > 1 && (numbers[0], numbers[1]) >= (7, 2)
+    }()
 
     package let port: UInt16
     package let folder: String
@@ -127,7 +145,8 @@ package final class RedisServer: @unchecked Sendable {
         return text
     }
 
-    private static func freePort() throws -> UInt16 {
+    /// One of the loopback that nobody listens on now.
+    package static func freePort() throws -> UInt16 {
         let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { throw Failure(what: "socket") }
         defer { close(fd) }

@@ -72,6 +72,8 @@ struct AuditTests {
         }
         let event = try #require(Self.records(audit, "security event").first)
         #expect(event["kind"]?.string == "wrong_end_user" && event["level"]?.string == "error")
+        let cause = try #require(Self.records(audit, "mint").first { $0["code"]?.string == "january_invalid_response" })
+        #expect(event["request_id"] == cause["request_id"] && event["request_id"] != nil)
         // Nothing was asked of January: there is nothing to record.
         let count = audit.lines.count
         _ = try await fixture.mint(nil)
@@ -83,10 +85,24 @@ struct AuditTests {
         let audit = LogMemory()
         let next = BreakerScenarioTests.nextKey
         let fixture = try await EndpointFixture(secondKey: next, auditOutput: audit) { $0.configure { $0.keys = [next: .valid] } }
-        _ = try await fixture.mint(try fixture.session())
+        let answer = try await fixture.mint(try fixture.session())
         try await eventually("a record") { !Self.records(audit, "API key changed").isEmpty }
         let record = Self.records(audit, "API key changed")[0]
+        #expect(record["request_id"]?.string == answer.fields["x-request-id"])
         #expect(record["slot"]?.string == "next" && record["key_fingerprint"]?.string?.utf8.count == 8)
+    }
+
+    @Test func whoRevokedAndWhoLiftedIsRecordedWithTheRequestThatAsked() async throws {
+        let audit = LogMemory()
+        let fixture = try await EndpointFixture(
+            more: EndpointFixture.managed, files: EndpointFixture.managementFiles, auditOutput: audit)
+        let revoked = try await fixture.manage("POST /january/client-token-revocations", body: #"{"end_user_id":"user-1"}"#)
+        let lifted = try await fixture.manage("DELETE /january/end-users/user-1/block")
+        #expect(revoked.status == 200 && lifted.status == 200)
+        for (message, answer) in [("revocation requested", revoked), ("revocation lifted", lifted)] {
+            let record = try #require(Self.records(audit, message).first)
+            #expect(record["request_id"]?.string == answer.fields["x-request-id"] && record["requested_by"] == "token")
+        }
     }
 
     @Test func mintsAreLeftOutWhereTheyAreNotWanted() async throws {

@@ -86,6 +86,22 @@ struct ManagementScenarioTests {
         let refused = try await fixture.requestLine(of: denied)
         #expect(refused["code"] == "management_unauthorized" && refused["route"] == "end_users" && refused["token_name"] == nil)
         #expect(try await fixture.requestLine(of: unknown)["code"] == "not_found")
+        let status = try await fixture.get("/status.json")
+        #expect(try await fixture.requestLine(of: status)["route"] == "status")
         #expect(!fixture.logs.lines.contains { $0.contains("user-1") })
+    }
+
+    /// It is no error, and certainly not "ok".
+    @Test func aProbeThatIsToldNotNowHasALineWithoutACode() async throws {
+        let fixture = try await EndpointFixture(
+            sessions: EndpointFixture.keySetVerifier(), simulator: EndpointFixture.simulatorWithKeys
+        ) {
+            $0.addFault(FaultRule(.refused(500, "internal_error"), on: .keySet, times: nil))
+        }
+        let probe = try await fixture.get("/readyz")
+        #expect(probe.status == 503)
+        let line = try await fixture.requestLine(of: probe)
+        #expect(line["code"] == nil && line["status"]?.number?.integer == 503 && line["route"] == "ready")
+        #expect(try await fixture.requestLine(of: try await fixture.get("/healthz"))["code"] == "ok")
     }
 }

@@ -85,7 +85,8 @@ final class RevocationDouble: RevocationControl {
     }
 
     func lift(
-        _ endUserID: String, requestedBy: String, completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
+        _ endUserID: String, requestedBy: String, requestID: String?,
+        completion: @escaping @Sendable (Result<EndUserStatus, RevocationError>) -> Void
     ) {
         answer(completion) { state in
             state.lifts.append((endUserID, requestedBy))

@@ -43,6 +43,65 @@ struct SendOnceTests {
         }
     }
 
+    /// Each but the first has a head, and a body that cannot be used.
+    static let withHead: [(String, Fault, code: String)] = [
+        ("cut in the content", .truncated(at: 260), "january_unavailable"),
+        (
+            "reset in the content",
+            .with {
+                $0.wire.truncateAt = 260; $0.wire.truncateWithReset = true
+            }, "january_unavailable"
+        ),
+        (
+            "a failure that is cut",
+            .with {
+                $0.content.refusal = .init(status: 500, code: "internal_error"); $0.wire.lengthOffset = 5
+                $0.wire.connectionClose = true
+            }, "january_unavailable"
+        ),
+        (
+            "bad chunks",
+            .with {
+                $0.wire.raw = Array(
+                    "HTTP/1.1 201 Created\r\nX-Request-Id: req_raw\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".utf8)
+            }, "january_invalid_response"
+        ),
+        (
+            "a framing nobody can follow",
+            .with {
+                $0.wire.raw = Array(
+                    "HTTP/1.1 201 Created\r\nX-Request-Id: req_raw\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"
+                        .utf8)
+            }, "january_invalid_response"
+        ),
+        (
+            "another coding",
+            .with {
+                $0.wire.raw = Array(
+                    "HTTP/1.1 201 Created\r\nX-Request-Id: req_raw\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}".utf8)
+            }, "january_invalid_response"
+        ),
+        ("too large", .with { $0.content.body = [UInt8](repeating: 0x20, count: 70_000) }, "january_invalid_response"),
+    ]
+
+    @Test
+    func januarysRequestIDIsPassedOnWhereItsHeadCame() async throws {
+        let fixture = try await EndpointFixture()
+        for (name, fault, code) in Self.withHead {
+            let what = Comment(rawValue: name)
+            fixture.simulator.addFault(FaultRule(fault, on: .mint))
+            let answer = try await fixture.mint(try fixture.session())
+            #expect(answer.code == code, what)
+            let id = try #require(answer.fields["january-request-id"], what)
+            #expect(id == (fault.wire.raw == nil ? fixture.simulator.requests(of: .mint).last?.requestID : "req_raw"), what)
+            #expect(try await fixture.requestLine(of: answer)["january_request_id"]?.string == id, what)
+        }
+        // Without a head there is none, and none is left over from before.
+        fixture.simulator.addFault(FaultRule(.truncated(at: 60), on: .mint))
+        let answer = try await fixture.mint(try fixture.session())
+        #expect(answer.code == "january_unavailable" && answer.fields["january-request-id"] == nil)
+    }
+
     static let unreadable: [(String, Fault)] = [
         ("no HTTP", .with { $0.wire.raw = Array("ct-token\r\n\r\n".utf8) }),
         (

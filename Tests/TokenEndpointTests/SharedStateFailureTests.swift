@@ -37,7 +37,8 @@ struct SharedStateFailureTests {
 
     private func lift(_ endpoint: EndpointFixture, _ endUserID: String = "user-1") async throws -> EndUserStatus {
         let answer = Promise<Result<EndUserStatus, RevocationError>>("lift")
-        try #require(endpoint.endpoint.revocations).lift(endUserID, requestedBy: "token-1", completion: { answer.fulfil($0) })
+        try #require(endpoint.endpoint.revocations).lift(
+            endUserID, requestedBy: "token-1", requestID: nil, completion: { answer.fulfil($0) })
         return try await answer.value().get()
     }
 

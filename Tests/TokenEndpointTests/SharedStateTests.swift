@@ -33,7 +33,8 @@ struct SharedStateTests {
 
     private func lift(_ endpoint: EndpointFixture, _ endUserID: String = "user-1") async throws -> EndUserStatus {
         let answer = Promise<Result<EndUserStatus, RevocationError>>("lift")
-        try #require(endpoint.endpoint.revocations).lift(endUserID, requestedBy: "token-1", completion: { answer.fulfil($0) })
+        try #require(endpoint.endpoint.revocations).lift(
+            endUserID, requestedBy: "token-1", requestID: nil, completion: { answer.fulfil($0) })
         return try await answer.value().get()
     }
 
@@ -70,6 +71,55 @@ struct SharedStateTests {
         #expect(try await mint.code == "access_revoked")
         #expect(try await revocation.value().get().isComplete)
         #expect(first.simulator.counts(of: .revoke).received > 2)
+    }
+
+    /// January takes its time to refuse the one key: the last look at the fence has become too old for a request with the other one.
+    private func slowlyRejected(
+        _ redis: RedisServer, meanwhile: (EndpointFixture) async throws -> Void
+    ) async throws -> (EndpointFixture, EndpointFixture.Answer) {
+        let next = BreakerScenarioTests.nextKey
+        let endpoint = try await EndpointFixture(
+            more: "state: \"redis://127.0.0.1:\(redis.port)\"", secondKey: next
+        ) { $0.configure { $0.keys = [next: .valid] } }
+        endpoint.simulator.addFault(FaultRule(.disrupted(.holdBeforeCommit), on: .mint))
+        let session = try endpoint.session()
+        async let mint = endpoint.mint(session)
+        try await endpoint.awaitMintsReceived(1)
+        try await meanwhile(endpoint)
+        await endpoint.advance(by: RedisMintGate.freshFor + .milliseconds(1))
+        endpoint.simulator.release()
+        return (endpoint, try await mint)
+    }
+
+    @Test func aFenceThatCameUpBetweenTheTwoKeysIsSeenBeforeTheOtherOneIsAsked() async throws {
+        let redis = try await server()
+        let revocation = Promise<Result<RevocationStatus, RevocationError>>("revocation")
+        let (endpoint, answer) = try await slowlyRejected(redis) { endpoint in
+            try #require(endpoint.endpoint.revocations).revoke(
+                RevocationRequest(endUserID: "user-1", block: .user, reason: nil, requestedBy: "token-1"),
+                completion: { revocation.fulfil($0) })
+            try await eventually("the fence is up") { await blocked(endpoint) }
+        }
+        #expect(answer.status == 403 && answer.code == "access_revoked")
+        #expect(answer.fields["january-request-id"] == endpoint.simulator.requests(of: .mint).first?.requestID)
+        #expect(endpoint.mintsReceived == 1 && endpoint.simulator.tokens(of: "user-1").isEmpty)
+        #expect(try await endpoint.metric(#"january_requests_total{operation="mint",status="401",code="unauthorized"}"#) == 1)
+        #expect(try await revocation.value().get().isComplete)
+    }
+
+    @Test func withoutAFenceTheOtherKeyIsAskedAndTheRejectedOneNotAgain() async throws {
+        let redis = try await server()
+        let (endpoint, answer) = try await slowlyRejected(redis) { _ in }
+        #expect(answer.status == 201)
+        let keys = endpoint.simulator.requests(of: .mint).map { $0.field(.authorization) ?? "" }
+        #expect(keys == ["Bearer \(SimulatorSettings.developmentKey)", "Bearer \(BreakerScenarioTests.nextKey)"])
+        #expect(try await endpoint.metric(#"january_requests_total{operation="mint",status="401",code="unauthorized"}"#) == 1)
+    }
+
+    private func blocked(_ endpoint: EndpointFixture) async -> Bool {
+        let status = Promise<Result<EndUserStatus, RevocationError>>("end user")
+        endpoint.endpoint.revocations?.endUser("user-1", completion: { status.fulfil($0) })
+        return (try? await status.value().get())?.isBlocked == true
     }
 
     @Test func sessionsAndNoneAreDecidedByRedis() async throws {
@@ -119,15 +169,15 @@ struct SharedStateTests {
     @Test func whatAnotherReplicaLeftIsTakenOver() async throws {
         let redis = try await server()
         var first: EndpointFixture? = try await replica(redis)
-        let january = try await replica(redis)
-        let second = try await replica(redis, of: january)
-        // The first one's January fails, and then it is gone.
+        // The first one's January fails, and then it is gone. Only then are there others: whoever looks first takes what is to do.
         first?.simulator.addFault(FaultRule(.refused(503, "service_unavailable"), on: .revoke, times: nil))
         if let first {
             _ = try revoke(first)
             try await eventually("tried") { first.simulator.counts(of: .revoke).received >= 1 }
         }
         first = nil
+        let january = try await replica(redis)
+        let second = try await replica(redis, of: january)
         try await eventually("taken over", within: 30) {
             await second.advance(by: .seconds(1))
             return january.simulator.counts(of: .revoke).succeeded >= 1

@@ -63,6 +63,12 @@ struct StatusTests {
         let sets = try #require(status["key_sets"] as? [[String: Any]])
         #expect(sets.count == 1)
         #expect(sets[0]["name"] as? String == "jwt" && sets[0]["keys"] as? Int == 1)
+        let keyID = try #require((sets[0]["key_ids"] as? [String])?.first)
+        #expect(
+            try await fixture.exchange(
+                "GET /idp/jwks.json HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+                port: try #require(UInt16(fixture.simulator.origin.split(separator: ":").last ?? ""))
+            ).body.contains("\"\(keyID)\""))
         #expect(sets[0]["age_seconds"] is Double || sets[0]["age_seconds"] is Int)
         #expect(sets[0]["failing_seconds"] is NSNull && sets[0]["last_used_seconds"] is NSNull)
     }

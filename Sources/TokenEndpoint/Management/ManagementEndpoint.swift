@@ -6,38 +6,50 @@ import Revocations
 import Telemetry
 
 /// The management listener on its one loop: health, readiness, metrics, status, and revocations through ``RevocationHandler``.
+///
+/// It answers from the first moment on: until the state is open (another process may have the file), probes are told that the process
+/// starts, and what needs the state is 503.
 final class ManagementEndpoint: RequestHandler {
+    /// What there is once the state is open.
+    struct Parts {
+        let readiness: Readiness
+        let status: StatusReport
+        /// `nil`: there is no state.
+        let control: (any RevocationControl)?
+    }
+
     private let loop: EventLoop
-    private let readiness: Readiness
     private let metrics: Metrics
     private let log: Log
     private var lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
-    private let control: (any RevocationControl)?
+    private var subjects: SubjectMapping
     private var revocations: RevocationHandler
-    private let status: StatusReport
+    private var parts: Parts?
 
-    init(
-        loop: EventLoop, readiness: Readiness, metrics: Metrics, status: StatusReport, log: Log, config: RootConfig,
-        control: (any RevocationControl)?
-    ) {
+    init(loop: EventLoop, metrics: Metrics, log: Log, config: RootConfig) {
         self.loop = loop
-        self.readiness = readiness
         self.metrics = metrics
-        self.status = status
         self.log = log
-        self.control = control
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
-        revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
+        subjects = SubjectMapping(config)
+        revocations = RevocationHandler(loop: loop, control: nil, subjects: subjects)
+    }
+
+    /// The state is open, or there is none.
+    func started(_ parts: Parts) {
+        self.parts = parts
+        revocations = RevocationHandler(loop: loop, control: parts.control, subjects: subjects)
     }
 
     /// Requests that are under way keep the old configuration.
     func replace(_ config: RootConfig) {
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access.replace(config.management)
-        revocations = RevocationHandler(loop: loop, control: control, subjects: SubjectMapping(config))
+        subjects = SubjectMapping(config)
+        revocations = RevocationHandler(loop: loop, control: parts?.control, subjects: subjects)
     }
 
     // MARK: RequestHandler
@@ -61,10 +73,13 @@ final class ManagementEndpoint: RequestHandler {
         switch ManagementRoute(exchange.head.target) {
         case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
         case .ready?:
-            let state = readiness.state()
+            let state = parts?.readiness.state() ?? .starting(waitingFor: ["state"])
             exchange.respond(responder.json(status: state.status, state.body, id: id))
         case .metrics?: exchange.respond(metricsPage(exchange.head.fields, id))
-        case .status?: exchange.respond(responder.json(status: 200, status.body(), id: id))
+        case .status?:
+            let starting = Problem(.stateUnavailable, reason: "starting", retryAfter: 1)
+            exchange.respond(
+                parts.map { responder.json(status: 200, $0.status.body(), id: id) } ?? responder.problem(starting, id: id))
         case .everything?, nil: exchange.respond(responder.problem(Problem(.notFound), id: id))
         case let route?:
             if let name = exchange.principal {

@@ -29,9 +29,11 @@ struct ManagementLines {
         let (method, began, token) = (RequestMethod(exchange.head.method), exchange.headCompletedAt, exchange.principal)
         return { response in
             guard requests == .all || (requests == .errors && response.status >= 500 && !isProbe) else { return }
-            var fields = [
-                LogField("request_id", id.text), LogField("code", Self.code(of: response)), LogField("status", response.status),
-                LogField("listener", "management"), LogField("route", route?.label ?? "other"), LogField("method", method.label),
+            var fields = [LogField("request_id", id.text)]
+            if let code = Self.code(of: response) { fields.append(LogField("code", code)) }
+            fields += [
+                LogField("status", response.status), LogField("listener", "management"),
+                LogField("route", route?.label ?? "other"), LogField("method", method.label),
                 LogField("duration_ms", .milliseconds(loop.time.monotonic() - began)),
             ]
             if let token { fields.append(LogField("token_name", token)) }
@@ -41,11 +43,11 @@ struct ManagementLines {
         }
     }
 
-    /// Errors have theirs in their content.
-    private static func code(of response: ServerResponse) -> String {
+    /// Errors have theirs in their content; `nil`: a failure without one, as a probe that is told "not now".
+    private static func code(of response: ServerResponse) -> String? {
         guard response.status >= 400 else { return "ok" }
         let content = response.content
-        return (try? JSONValue.parse(content.span.bytes))?.object?["code"]?.string ?? "ok"
+        return (try? JSONValue.parse(content.span.bytes))?.object?["code"]?.string
     }
 }
 
@@ -58,7 +60,8 @@ extension ManagementRoute {
         case .revocations, .revocation: "revocations"
         case .endUser, .block: "end_users"
         case .metrics: "metrics"
-        default: "other"
+        case .status: "status"
+        case .everything: "other"
         }
     }
 }

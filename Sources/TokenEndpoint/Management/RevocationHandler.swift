@@ -101,7 +101,7 @@ final class RevocationHandler {
     ) throws(BadMember) {
         let endUserID = try Self.endUserID(person)
         control.lift(
-            endUserID, requestedBy: tokenName,
+            endUserID, requestedBy: tokenName, requestID: id.text,
             completion: whenDone(exchange, id) { handler, exchange, status in
                 // While work is pending the block goes with its completion.
                 exchange.respond(

@@ -12,6 +12,8 @@ import Telemetry
 /// `/status.json`: how the process does, for people and dashboards. Numbers and names of the configuration only: no address, session, end user
 /// or key. What it costs is bounded by the number of loops, key sets and shards of the limits; nothing is searched.
 final class StatusReport: Sendable {
+    private static let maxKeyIDLength = 128
+
     private let shared: SharedParts
     private let inForce: InForce
     private var generation: Generation { inForce.value.generation }
@@ -88,10 +90,17 @@ final class StatusReport: Sendable {
         let snapshot = state.snapshot
         return .object([
             "name": .string(cache.name), "keys": snapshot.map { JSONValue.count($0.set.keys.count) } ?? .null,
+            "key_ids": snapshot.map { .array($0.set.keys.map { $0.keyID.map { .string(shortened($0)) } ?? .null }) } ?? .null,
             "age_seconds": .seconds(snapshot.map { now - $0.loadedAt }),
             "last_used_seconds": .seconds(snapshot?.lastUsed.map { now - $0 }),
             "failing_seconds": .seconds(state.failingSince.map { now - $0 }),
         ])
+    }
+
+    /// The provider's word, which may be as long as the provider likes.
+    private static func shortened(_ keyID: String) -> String {
+        keyID.unicodeScalars.count <= maxKeyIDLength
+            ? keyID : String(String.UnicodeScalarView(keyID.unicodeScalars.prefix(maxKeyIDLength))) + "…"
     }
 
     // MARK: Limits
