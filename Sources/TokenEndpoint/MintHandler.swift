@@ -129,7 +129,7 @@ final class MintHandler {
         if let address, decision != nil { return charge(Charges(address)) }
         let client = loop.clientAddress(exchange, generation.shared)
         guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
-        let keys = loop.shared.limitKeys
+        let keys = loop.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
         address = charge
         return self.charge(Charges(charge))
@@ -224,7 +224,7 @@ final class MintHandler {
         if isOverLimit { return .next }
         guard let session, let endUserID else { return .refused(Problem(.internalError)) }
         let limits = generation.shared.config.rateLimits
-        let keys = loop.shared.limitKeys
+        let keys = loop.limitKeys
         var charges = Charges()
         if let rule = limits.perSession {
             let key =

@@ -20,6 +20,8 @@ package struct RootConfig: Sendable {
     package var trustedProxies: TrustedProxies
     package var rateLimits: RateLimits
     package var http: HTTPConfig
+    /// `nil`: the public listener speaks plain HTTP.
+    package var tls: ListenerTLS?
     package var january: JanuaryConfig
     package var sessions: SessionsConfig
     package var endUsers: EndUserMapping
@@ -52,7 +54,9 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
+        var http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
+        let tls = ListenerTLS.read(root.section("tls"))
+        if let tls { http.server.handshakeTimeout = tls.handshakeTimeout }
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         let audit = AuditConfig.read(root.section("audit"))
@@ -68,9 +72,9 @@ package struct RootConfig: Sendable {
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
-            rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService,
-            tracing: tracing)
+            rateLimits: rateLimits, http: http, tls: tls, january: january, sessions: sessions, endUsers: endUsers,
+            policy: policy, drain: drain, state: state, stateRules: stateRules, log: log, audit: audit,
+            selfService: selfService, tracing: tracing)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
@@ -165,10 +169,10 @@ package struct RootConfig: Sendable {
 
     private static func checkListeners(_ root: ConfigSection, _ listen: ListenAddress, _ management: ManagementConfig) {
         guard let address = management.address else { return }
-        if address.socketAddress.overlaps(listen.socketAddress) {
+        if !address.isInherited && !listen.isInherited && address.socketAddress.overlaps(listen.socketAddress) {
             root.section("management").problem("listen", "must not be the public address (\(listen))")
         }
-        if !address.socketAddress.isLoopbackOrLocal && management.tokens.isEmpty {
+        if !address.isLoopbackOrLocal && management.tokens.isEmpty {
             root.section("management").problem(
                 "listen", "is reachable from outside, so management.token_files is required (got \"\(address)\")")
         }

@@ -23,10 +23,10 @@ final class ManagementEndpoint: RequestHandler {
     private let loop: EventLoop
     private let metrics: Metrics
     private let log: Log
-    private let lines: ManagementLines
+    private var lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
-    private let subjects: SubjectMapping
+    private var subjects: SubjectMapping
     private var revocations: RevocationHandler
     private var parts: Parts?
 
@@ -48,6 +48,14 @@ final class ManagementEndpoint: RequestHandler {
 
     /// Requests that wait for the state, or for January.
     var unansweredCount: Int { revocations.unansweredCount }
+
+    /// Requests that are under way keep the old configuration.
+    func replace(_ config: RootConfig) {
+        lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
+        access.replace(config.management)
+        subjects = SubjectMapping(config)
+        revocations = RevocationHandler(loop: loop, control: parts?.control, subjects: subjects)
+    }
 
     // MARK: RequestHandler
 

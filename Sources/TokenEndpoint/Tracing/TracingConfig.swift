@@ -38,6 +38,12 @@ package struct TracingConfig: Sendable, Equatable {
 
     package init() {}
 
+    /// Spans go to the same collector, and are as many.
+    func isSamePlace(as other: Self) -> Bool {
+        sampleRatio == other.sampleRatio && collector?.origin == other.collector?.origin
+            && collector?.target == other.collector?.target
+    }
+
     package static func read(_ section: ConfigSection) -> TracingConfig {
         var config = TracingConfig()
         let text = section.string("otlp_url", default: "") ?? ""
