@@ -69,7 +69,7 @@ enum SQLiteSchema {
 
     /// A row that cannot be what was written would be a fence that holds for nobody, or work that is never done: `.corrupt`.
     static func checkRows(_ database: SQLiteDatabase) throws(SQLiteError) {
-        let isKey = { "typeof(\($0)) = 'blob' AND length(\($0)) = 16" }
+        let isKey = { (name: String) in "typeof(\(name)) = 'blob' AND length(\(name)) = 16" }
         let areNumbers = { (names: [String]) in names.map { "typeof(\($0)) = 'integer'" }.joined(separator: " AND ") }
         let fence = "\(isKey("end_user")) AND \(areNumbers(["since"])) AND block IN (1, 2)"
         let numbers = ["requested_at", "fenced_at", "generation", "revoked_count", "attempts", "late_at", "next_at"]
