@@ -43,7 +43,7 @@ struct Command: Sendable {
 
 /// All commands, in the order in which they are listed.
 enum CommandTable {
-    static let commands: [Command] = [serve, check, config, explain, revoke, hashID, healthcheck, version, help]
+    static let commands: [Command] = [serve, check, config, explain, doctor, revoke, hashID, healthcheck, version, help]
 
     /// Without a command.
     static let standard = serve
@@ -101,6 +101,16 @@ enum CommandTable {
             badConfiguration,
         ],
         run: ExplainCommand.run)
+
+    static let doctor = Command(
+        name: "doctor", summary: "ask everything the server depends on whether it would do its part",
+        details: [
+            sources,
+            "One line each, ok, failed or skipped, with a fix behind what failed: the API keys at January, this machine's clock against January's, client tokens (one is minted for a made-up end user and revoked), key sets, the state, Redis, the certificate of the public listener, and proxies that the running server has seen. Nothing is changed.",
+        ],
+        flags: [.config],
+        exitCodes: [(.ok, "nothing failed"), (.failed, "something failed"), badConfiguration],
+        run: DoctorCommand.run)
 
     static let revoke = Command(
         name: "revoke", summary: "revoke all client tokens of one person through the running server",

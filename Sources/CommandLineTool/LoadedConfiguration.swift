@@ -1,4 +1,6 @@
 import Configuration
+import EventLoop
+import Primitives
 import Telemetry
 import TokenEndpoint
 
@@ -7,12 +9,38 @@ struct LoadedConfiguration {
     let reader: ConfigReader
     /// `nil` where there are problems.
     let config: RootConfig?
+    private let readAt: WallInstant
 
-    init(_ invocation: Invocation) {
+    init(_ invocation: Invocation) { self.init(file: Self.file(invocation), environment: invocation.environment) }
+
+    /// The file that the command line or the environment names, if any.
+    static func file(_ invocation: Invocation) -> String? {
         let variable = invocation.environment["CONFIG_FILE"].flatMap { $0.isEmpty ? nil : $0 }
-        reader = ConfigReader.load(file: invocation.options.value(.config) ?? variable, environment: invocation.environment)
+        return invocation.options.value(.config) ?? variable
+    }
+
+    init(file: String?, environment: [String: String], time: any TimeSource = SystemTime()) {
+        readAt = time.wall()
+        reader = ConfigReader.load(file: file, environment: environment)
         config = RootConfig.read(reader)
     }
+
+    /// The same configuration, with only the files it names read again.
+    init(again files: Files, environment: [String: String], time: any TimeSource) {
+        readAt = time.wall()
+        reader = ConfigReader.load(files.source, environment: environment)
+        config = RootConfig.read(reader)
+    }
+
+    /// What a running server has to remember.
+    struct Files: Sendable {
+        let source: ConfigReader.Source
+        let paths: [String]
+        /// When reading began.
+        let readAt: WallInstant
+    }
+
+    var files: Files { Files(source: reader.source, paths: reader.files, readAt: readAt) }
 
     /// The file of `audit.file` cannot be opened: one more problem, where the key stands.
     func auditFileFails(_ path: String, _ error: AuditFile.OpenError) {

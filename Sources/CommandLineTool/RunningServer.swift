@@ -5,6 +5,10 @@ import TokenEndpoint
 enum RunningServer {
     /// `nil` where there is nobody to ask; the console says why.
     static func address(_ config: RootConfig, _ console: any Console) -> SocketAddress? {
+        if config.management.address?.isInherited == true {
+            console.complain("management.listen is systemd, so its address is not known here: there is nobody to ask")
+            return nil
+        }
         guard let address = config.management.address?.socketAddress else {
             console.complain(
                 "management.listen is off, so there is nobody to ask; GET /healthz on the public listener says whether the server is up"

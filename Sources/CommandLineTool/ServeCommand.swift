@@ -7,8 +7,6 @@ import TokenEndpoint
 
 /// `serve`: start, listen, wait for a signal, drain.
 enum ServeCommand {
-    /// Descriptors beside connections: listeners, loops, log, files that are read again.
-    private static let spareDescriptors = 64
     /// So long the last lines of the log may take. Whoever reads them may have gone.
     private static let flushLimit = Duration.seconds(1)
 
@@ -43,20 +41,23 @@ enum ServeCommand {
         let time = SystemTime()
         let log = Log(
             level: config.log.level, format: config.log.format(isTerminal: output.isTerminal), time: time, output: writer)
-        fitOpenFiles(&config, log)
+        OpenFiles.fit(&config, log)
         StartNotes.write(loaded, config, environment: invocation.environment, log: log)
         let metrics = Metrics()
         ProcessMetrics.register(in: metrics)
         metrics.registerBuildInfo(version: TokenEndpoint.version)
         metrics.counters("log_dropped_total", help: "Lines of the log that were lost.") { [([], Double(writer.droppedCount))] }
 
-        let life = ServerLife(log: log, reopen: { [audit] in audit?.reopen(log) })
+        let manager = ServiceManager(environment: invocation.environment)
+        let reloader = Reloader(
+            invocation, loaded.files, log: log, isTerminal: output.isTerminal, manager: manager, time: time)
+        let life = ServerLife(log: log, reloader: reloader, manager: manager, reopen: { [audit] in audit?.reopen(log) })
         // Before anything listens: a signal that comes during the start is answered like any other.
         let signals = SignalWatcher([SIGTERM, SIGINT, SIGHUP]) { life.received($0) }
         do throws(TokenEndpoint.StartError) {
             let endpoint = try TokenEndpoint(
                 config: config, log: log, metrics: metrics, time: time, auditOutput: audit?.writer,
-                givesUp: { life.hasBeenSignalled }
+                environment: invocation.environment, givesUp: { life.hasBeenSignalled }
             ) { life.listening($0) }
             life.started(endpoint, config: config)
         } catch {
@@ -70,9 +71,15 @@ enum ServeCommand {
         writer.close(within: flushLimit)
         return ending.code
     }
+}
+
+/// How many connections the limit of open files leaves room for.
+enum OpenFiles {
+    /// Descriptors beside connections: listeners, loops, log, files that are read again.
+    private static let spareDescriptors = 64
 
     /// The soft limit of open files is raised to the hard one; what does not fit below it is not accepted, instead of failing later.
-    private static func fitOpenFiles(_ config: inout RootConfig, _ log: Log) {
+    static func fit(_ config: inout RootConfig, _ log: Log) {
         let limit = ProcessSettings.raiseOpenFileLimit()
         let wanted = config.http.server.maxConnections
         let others = config.january.maxConnections + spareDescriptors

@@ -19,6 +19,7 @@ final class ServerLife: Sendable {
         var isListening = false
         var isAnnounced = false
         var signalCount = 0
+        var watchdog: LoopWatchdog?
         /// Said once the listeners accept.
         var announcement: [LogField] = []
     }
@@ -28,9 +29,13 @@ final class ServerLife: Sendable {
     private let log: Log
     /// Opens again what is written to, on the queue of signals.
     private let reopen: @Sendable () -> Void
+    private let reloader: Reloader
+    private let manager: ServiceManager
 
-    init(log: Log, reopen: @escaping @Sendable () -> Void = {}) {
+    init(log: Log, reloader: Reloader, manager: ServiceManager, reopen: @escaping @Sendable () -> Void = {}) {
         self.log = log
+        self.reloader = reloader
+        self.manager = manager
         self.reopen = reopen
     }
 
@@ -69,18 +74,23 @@ final class ServerLife: Sendable {
         if case .state(.inUse) = error, hasBeenSignalled { return finish(Ending(code: .ok)) }
         switch error {
         case .state(.changed): finish(Ending(code: .configuration, message: error.description))
-        case .cannotListen, .state: finish(Ending(code: .unavailable, message: error.description))
+        case .cannotListen, .nothingInherited, .state: finish(Ending(code: .unavailable, message: error.description))
         case .system, .tls: finish(Ending(code: .failed, message: error.description))
         }
     }
 
     private func announce() {
-        let fields = state.withLock { state -> [LogField]? in
-            guard state.isListening, state.endpoint != nil, !state.isAnnounced else { return nil }
+        let started = state.withLock { state -> (TokenEndpoint, [LogField])? in
+            guard state.isListening, let endpoint = state.endpoint, !state.isAnnounced else { return nil }
             state.isAnnounced = true
-            return state.announcement
+            state.watchdog = LoopWatchdog(manager, loops: endpoint.loops)
+            state.watchdog?.start()
+            return (endpoint, state.announcement)
         }
-        if let fields { log.write(.info, "listening", fields) }
+        guard let (endpoint, fields) = started else { return }
+        log.write(.info, "listening", fields)
+        reloader.start(endpoint)
+        manager.ready("serving")
     }
 
     // MARK: Signals
@@ -91,15 +101,14 @@ final class ServerLife: Sendable {
     func received(_ signal: Int32) {
         if signal == SIGHUP {
             reopen()
-            log.write(
-                .warning, "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
-            return
+            return reloader.request(.signal)
         }
         let (count, endpoint) = state.withLock { state in
             state.signalCount += 1
             return (state.signalCount, state.endpoint)
         }
         log.write(.info, "signal", [LogField("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")])
+        manager.stopping()
         if count > 1 {
             let open = endpoint?.openConnections ?? 0
             log.write(.warning, "ended by a second signal", [LogField("connections", open)])

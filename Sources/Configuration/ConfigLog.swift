@@ -7,6 +7,8 @@ final class ConfigLog {
     private(set) var problems: [ConfigProblem] = []
     private(set) var warnings: [ConfigProblem] = []
     private(set) var records = ConfigKeyRecords()
+    /// Every file that was read besides the configuration itself, whether that worked or not.
+    private(set) var files: [String] = []
     /// After a syntax error nothing a reader could say is worth reading.
     private(set) var isClosed = false
 
@@ -22,6 +24,8 @@ final class ConfigLog {
     func addWarning(_ warning: ConfigProblem) {
         if !isClosed { warnings.append(warning) }
     }
+
+    func addFile(_ path: String) { files.append(path) }
 
     func add(_ record: ConfigKeyRecord) { records.add(record) }
 

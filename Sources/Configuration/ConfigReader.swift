@@ -5,6 +5,15 @@ import Primitives
 package final class ConfigReader {
     package let root: ConfigSection
     private let log: ConfigLog
+    /// The configuration itself, for reading only the files it names again.
+    package private(set) var source = Source(file: nil, content: nil)
+
+    /// A configuration as it was read: what becomes of its file later does not count.
+    package struct Source: Sendable {
+        let file: String?
+        /// `nil` where there was no file or it could not be read.
+        let content: [UInt8]?
+    }
 
     private init(root: ConfigNode, log: ConfigLog, isBroken: Bool) {
         self.log = log
@@ -23,10 +32,12 @@ package final class ConfigReader {
     /// - Returns: a reader nobody has read from yet.
     package static func load(file: String?, environment: [String: String]) -> ConfigReader {
         guard let file else { return make(tree: nil, log: ConfigLog(fileName: nil, folder: ""), environment) }
-        let folder = file.lastIndex(of: "/").map { String(file[..<file.index(after: $0)]) } ?? ""
+        let folder = folder(of: file)
         do throws(FileBytes.Failure) {
             let bytes = try FileBytes.read(file, maxBytes: YAMLTree.maxBytes).bytes
-            return make(tree: YAMLTree(bytes), log: ConfigLog(fileName: file, folder: folder), environment)
+            let reader = make(tree: YAMLTree(bytes), log: ConfigLog(fileName: file, folder: folder), environment)
+            reader.source = Source(file: file, content: bytes)
+            return reader
         } catch {
             let log = ConfigLog(fileName: file, folder: folder)
             log.add(
@@ -36,6 +47,19 @@ package final class ConfigReader {
             log.close()
             return ConfigReader(root: ConfigNode(content: .refused, source: .builtIn), log: log, isBroken: true)
         }
+    }
+
+    /// The same configuration, with the files it names read again: for a reload of secrets alone.
+    package static func load(_ source: Source, environment: [String: String]) -> ConfigReader {
+        let folder = source.file.map(folder) ?? ""
+        let reader = make(
+            tree: source.content.map { YAMLTree($0) }, log: ConfigLog(fileName: source.file, folder: folder), environment)
+        reader.source = source
+        return reader
+    }
+
+    private static func folder(of file: String) -> String {
+        file.lastIndex(of: "/").map { String(file[..<file.index(after: $0)]) } ?? ""
     }
 
     /// The same for text that is not in a file. `name` stands for the file in problems; `folder` is for relative names, with a slash at
@@ -70,6 +94,9 @@ package final class ConfigReader {
     package var problems: [ConfigProblem] {
         ConfigProblem.sorted(log.problems + (log.isClosed ? [] : root.unknownKeys(isFinished: false)))
     }
+
+    /// The files the configuration names and that were read: secrets, certificates, keys.
+    package var files: [String] { log.files }
 
     package var warnings: [ConfigProblem] { ConfigProblem.sorted(log.warnings) }
 

@@ -133,6 +133,7 @@ extension ConfigSection {
     // MARK: - Content
 
     private func readSecret(_ name: Name, fail: (String) -> Void, warn: (String) -> Void) -> SecretFile? {
+        log.addFile(name.path)
         do throws(SecretFile.Failure) {
             let (file, isReadableByOthers) = try SecretFile.read(path: name.path)
             if isReadableByOthers { warn("\(name.read) can be read by every user of this machine; chmod o-r it") }
@@ -147,6 +148,7 @@ extension ConfigSection {
     }
 
     private func readFile(_ name: Name, maxBytes: Int, fail: (String) -> Void) -> ConfigFile? {
+        log.addFile(name.path)
         do throws(FileBytes.Failure) {
             return ConfigFile(path: name.path, bytes: try FileBytes.read(name.path, maxBytes: maxBytes).bytes)
         } catch {

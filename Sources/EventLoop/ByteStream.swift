@@ -51,6 +51,7 @@ package final class ByteStream: ReadinessHandler {
     package var rawDescriptor: Int32 { raw }
     package var pendingWriteBytes: Int { writeQueue.count - writeOffset }
     package var isClosed: Bool { state == .closed }
+    package var isHandshaking: Bool { state == .handshaking }
 
     /// Registers with the loop and begins the handshake, if there is one. Callbacks come only after this call has returned, except those
     /// of a handshake that is over at once.

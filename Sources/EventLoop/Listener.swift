@@ -13,6 +13,8 @@ package final class ListeningSocket: Sendable {
     package let address: SocketAddress
     /// The socket file that ``bind(_:backlog:unixMode:)`` made. A file that came with the descriptor belongs to whoever made that.
     private let file: SocketFile?
+    /// Somebody else holds it open, too: what we do not accept is accepted by whoever comes after us.
+    package let isInherited: Bool
 
     private struct SocketFile {
         let path: String
@@ -36,10 +38,10 @@ package final class ListeningSocket: Sendable {
 
     /// - Parameter descriptor: already listening, for example inherited (`LISTEN_FDS`).
     package convenience init(adopting descriptor: consuming FileDescriptor) throws(SystemError) {
-        try self.init(descriptor, file: nil)
+        try self.init(descriptor, file: nil, isInherited: true)
     }
 
-    private init(_ descriptor: consuming FileDescriptor, file: SocketFile?) throws(SystemError) {
+    private init(_ descriptor: consuming FileDescriptor, file: SocketFile?, isInherited: Bool) throws(SystemError) {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let raw = descriptor.raw
@@ -53,6 +55,7 @@ package final class ListeningSocket: Sendable {
         if address.ip != nil { System.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
         self.address = address
         self.file = file
+        self.isInherited = isInherited
         self.descriptor = descriptor
     }
 
@@ -75,7 +78,7 @@ package final class ListeningSocket: Sendable {
             file = SocketFile(path)
         }
         guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
-        return try ListeningSocket(descriptor, file: file)
+        return try ListeningSocket(descriptor, file: file, isInherited: false)
     }
 
     private static func bindUnix(_ raw: Int32, _ address: SocketAddress, path: String, mode: mode_t) throws(SystemError) {
@@ -111,7 +114,7 @@ package final class Acceptor: ReadinessHandler {
     private static let pause: Duration = .milliseconds(100)
 
     private let loop: EventLoop
-    private let socket: ListeningSocket
+    package let socket: ListeningSocket
     private let accepted: (consuming FileDescriptor, SocketAddress) -> Void
     private let exhausted: (SystemError) -> Void
     private let makeRoom: () -> Bool

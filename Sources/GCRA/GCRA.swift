@@ -71,7 +71,8 @@ package struct GCRACell: Sendable, Hashable {
         min(max(theoreticalArrival, now), now + rule.tolerance + rule.increment(of: GCRARule.maxPenalty))
     }
 
-    /// Charges `cost` requests, or refuses them and leaves the cell as it is.
+    /// Charges `cost` requests, or refuses them and leaves the cell as it is; only what lies farther ahead than the rule can bring it is
+    /// taken back to there, so that the wait that was told is over once.
     ///
     /// - Parameters:
     ///   - cost: requests, 1 or more. More than the burst are never allowed.
@@ -79,9 +80,13 @@ package struct GCRACell: Sendable, Hashable {
     /// - Complexity: O(1), no allocation.
     @inlinable
     package mutating func charge(cost: Int = 1, now: Int64, rule: GCRARule) -> Decision {
-        let arrival = start(now: now, rule: rule) + rule.increment(of: cost)
+        let start = start(now: now, rule: rule)
+        let arrival = start + rule.increment(of: cost)
         let wait = arrival - rule.tolerance - now
-        if wait > 0 { return .limited(retryAfter: wait) }
+        if wait > 0 {
+            theoreticalArrival = min(theoreticalArrival, start)
+            return .limited(retryAfter: wait)
+        }
         theoreticalArrival = arrival
         return .allowed
     }

@@ -192,7 +192,7 @@ final class ClientConnection: TimerNode, ByteStreamDelegate {
             let isReusable = isReusable && isInputDrained && !stream.peerEnded
             // What was answered is known before the next in line is sent: it may say that nothing more is to be sent. With nobody in line the
             // connection is free first, so that who asks again out of the completion finds it.
-            let somebodyWaits = pool.machine.waitingCount > 0
+            let somebodyWaits = pool.machine.isWaitedFor
             if somebodyWaits { client.finish(exchange, result, brokenResponseFields: brokenFields) }
             // Whoever is served now, inside this call, finds the connection as the kernel has just shown it.
             mayBeStale = false

@@ -28,13 +28,20 @@ package final class ConnectionBudget: Sendable {
     }
 
     /// The most connections open or being opened at any moment.
-    package let limit: Int
+    package var limit: Int { bound.load(ordering: .relaxed) }
+    private let bound: Atomic<Int>
     private let used = Atomic<Int>(0)
     private let waitingCount = Atomic<Int>(0)
     private let memberCount = Atomic<Int>(0)
     private let line = Lock(Line())
 
-    package init(limit: Int = 256) { self.limit = limit }
+    package init(limit: Int = 256) { bound = Atomic(limit) }
+
+    /// For a reload. With fewer places than connections nothing is cut: no new one is opened until enough are gone.
+    package func setLimit(_ limit: Int) {
+        bound.store(limit, ordering: .relaxed)
+        wakeFirst()
+    }
 
     package var usedCount: Int { used.load(ordering: .relaxed) }
 

@@ -223,6 +223,9 @@ package struct PoolStateMachine<Request: Equatable> {
         return stale
     }
 
+    /// Somebody here or on another loop gets the connection, or its place, as soon as it is free.
+    package var isWaitedFor: Bool { waitingCount > 0 || budget.isWanted }
+
     /// Everybody who waits, taken out of the line.
     package mutating func takeWaiting() -> [Request] {
         defer {

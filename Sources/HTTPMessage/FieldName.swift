@@ -52,6 +52,7 @@ package struct FieldName: Sendable, Hashable, CustomStringConvertible {
     package static let retryAfter = FieldName("retry-after")
     package static let secFetchSite = FieldName("sec-fetch-site")
     package static let traceparent = FieldName("traceparent")
+    package static let tracestate = FieldName("tracestate")
     package static let transferEncoding = FieldName("transfer-encoding")
     package static let userAgent = FieldName("user-agent")
     package static let vary = FieldName("vary")

@@ -5,12 +5,12 @@ import Primitives
 /// The part of a ``Server`` that lives on one loop: its connections and its handler.
 final class LoopServer {
     let loop: EventLoop
-    let config: ServerConfig
+    private(set) var config: ServerConfig
     /// Of the configuration; counted out once, because every request needs it.
-    let idleNanoseconds: Int64
+    private(set) var idleNanoseconds: Int64
     let handler: any RequestHandler
     let counters: ServerCounters
-    private let addresses: AddressCounter?
+    private let addresses: AddressCounter
     var table = ConnectionTable()
     var encoder = ResponseEncoder()
     private(set) var isDraining = false
@@ -22,7 +22,7 @@ final class LoopServer {
 
     init(
         loop: EventLoop, config: ServerConfig, handler: any RequestHandler, counters: ServerCounters,
-        addresses: AddressCounter?, makeTransport: TransportFactory?, makeRoomElsewhere: @escaping () -> Bool
+        addresses: AddressCounter, makeTransport: TransportFactory?, makeRoomElsewhere: @escaping () -> Bool
     ) {
         self.loop = loop
         self.config = config
@@ -32,6 +32,12 @@ final class LoopServer {
         self.addresses = addresses
         self.makeTransport = makeTransport
         self.makeRoomElsewhere = makeRoomElsewhere
+    }
+
+    /// Time-outs that run already end as they began.
+    func replace(_ config: ServerConfig) {
+        self.config = config
+        idleNanoseconds = config.idleTimeout.wholeNanoseconds
     }
 
     func listen(on socket: ListeningSocket) throws(SystemError) {
@@ -46,12 +52,17 @@ final class LoopServer {
 
     private func accept(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) {
         // Before room is made: the one who opens too many does not push others out.
-        guard addresses?.enter(peer) ?? true else { return counters.refusedForAddress.add(1) }
-        if !serve(descriptor, peer) { addresses?.leave(peer) }
+        // Without a limit nobody is counted: that would cost every connection a lock.
+        let entry = config.maxConnectionsPerAddress == nil ? .exempt : addresses.enter(peer)
+        switch entry {
+        case .refused: counters.refusedForAddress.add(1)
+        case .exempt: _ = serve(descriptor, peer, isCounted: false)
+        case .counted: if !serve(descriptor, peer, isCounted: true) { addresses.leave(peer) }
+        }
     }
 
     /// - Returns: whether there is a connection now, or was; false where the descriptor was closed without one.
-    private func serve(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress) -> Bool {
+    private func serve(_ descriptor: consuming FileDescriptor, _ peer: SocketAddress, isCounted: Bool) -> Bool {
         let excess = counters.open.load() - config.maxConnections
         if excess >= 0 && !makeRoom(excess: excess) {
             counters.refusedForMaxConnections.add(1)
@@ -69,7 +80,7 @@ final class LoopServer {
         counters.accepted.add(1)
         counters.open.add(1)
         let stream = ByteStream(loop: loop, descriptor: descriptor, transport: transport)
-        let connection = ServerConnection(stream: stream, peer: peer, server: self)
+        let connection = ServerConnection(stream: stream, peer: peer, isCounted: isCounted, server: self)
         do throws(SystemError) {
             try connection.start()
         } catch {
@@ -107,11 +118,12 @@ final class LoopServer {
         if table.stopWaiting(slot) { counters.waiting.add(-1) }
     }
 
-    func connectionClosed(_ slot: Int32, peer: SocketAddress) {
+    /// - Parameter isCounted: it is one of the connections of its address.
+    func connectionClosed(_ slot: Int32, peer: SocketAddress, isCounted: Bool) {
         stopWaiting(slot)
         table.remove(slot)
         counters.open.add(-1)
-        addresses?.leave(peer)
+        if isCounted { addresses.leave(peer) }
     }
 
     // MARK: Drain
@@ -120,16 +132,20 @@ final class LoopServer {
     func beginDraining() { isDraining = true }
 
     func stopAccepting() {
-        for acceptor in acceptors { acceptor.stop(drainQueue: true) }
+        // What waits for a socket that others have, too, is left to them.
+        for acceptor in acceptors { acceptor.stop(drainQueue: !acceptor.socket.isInherited) }
         acceptors = []
     }
 
-    /// Closes what waits between requests, spread over `duration` so that clients do not all come back at once elsewhere.
+    /// Closes what waits between requests, spread over `duration` so that clients do not all come back at once elsewhere. Who has
+    /// connected and not asked yet has the whole of it: its request is on its way.
     func closeIdle(over duration: Duration) {
         isClosingIdle = true
         let idle = table.all.filter(\.isIdle)
         for (index, connection) in idle.enumerated() {
-            let share = Int64(index) * duration.wholeNanoseconds / Int64(idle.count)
+            let share =
+                connection.hasHadRequest
+                ? Int64(index) * duration.wholeNanoseconds / Int64(idle.count) : duration.wholeNanoseconds
             let timer = LoopTimer { [weak connection] in connection?.closeIfIdle() }
             loop.schedule(timer, at: loop.now.advanced(byNanoseconds: share))
         }

@@ -10,14 +10,21 @@ package final class Server: Sendable {
     }
 
     package let counters = ServerCounters()
-    private let config: ServerConfig
-    private let addresses: AddressCounter?
+    private let config: Lock<ServerConfig>
+    private let addresses: AddressCounter
     private let parts = Lock<[Part]>([])
     private let sockets = Lock<[ListeningSocket]>([])
 
     package init(config: ServerConfig) {
-        self.config = config
-        addresses = config.maxConnectionsPerAddress.map { AddressCounter(limit: $0, exempt: config.proxies) }
+        self.config = Lock(config)
+        addresses = AddressCounter(limit: config.maxConnectionsPerAddress ?? .max, exempt: config.proxies)
+    }
+
+    /// For a reload: limits and time-outs of what begins from now on. Connections that are open stay.
+    package func replace(_ config: ServerConfig) {
+        self.config.withLock { $0 = config }
+        addresses.replace(limit: config.maxConnectionsPerAddress ?? .max, exempt: config.proxies)
+        onEachLoop { $0.replace(config) }
     }
 
     /// Makes a handler on each loop and begins to accept from each socket on all of them.
@@ -35,7 +42,8 @@ package final class Server: Sendable {
         for loop in loops {
             loop.execute { [self] in
                 let part = LoopServer(
-                    loop: loop, config: config, handler: makeHandler(loop), counters: counters, addresses: addresses,
+                    loop: loop, config: config.withLock { $0 }, handler: makeHandler(loop), counters: counters,
+                    addresses: addresses,
                     makeTransport: makeTransport, makeRoomElsewhere: { [weak self] in self?.makeRoom(besides: loop) ?? false })
                 var failure: SystemError?
                 do throws(SystemError) {

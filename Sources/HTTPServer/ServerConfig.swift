@@ -10,7 +10,9 @@ package struct ServerConfig: Sendable, Equatable {
     package var maxConnectionsPerAddress: Int?
     /// Peers that stand for many callers, to which ``maxConnectionsPerAddress`` does not apply.
     package var proxies: [AddressRange] = []
-    /// From the accept for the first request, from the first byte for later ones, to a complete head.
+    /// From the accept to the end of the TLS handshake, where there is one.
+    package var handshakeTimeout: Duration = .seconds(10)
+    /// From the accept (with TLS: from the end of the handshake) for the first request, from the first byte for later ones, to a complete head.
     package var headTimeout: Duration = .seconds(10)
     /// Between two reads of content.
     package var bodyIdleTimeout: Duration = .seconds(10)

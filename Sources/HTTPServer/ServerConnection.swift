@@ -18,6 +18,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     let stream: ByteStream
     private let server: LoopServer
     private let peer: SocketAddress
+    private let isCounted: Bool
     private var machine = ConnectionStateMachine()
     /// What was received and not consumed: an incomplete head, or requests behind the one being served; from `inputStart` on.
     private var input: [UInt8] = []
@@ -28,6 +29,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     private var closesAtOnce = false
     private var isProcessing = false
     private var isFirstRequest = true
+    private var isHandshaking = false
     private var isFlushing = false
     /// There is input to go on with later in this turn.
     private var hasYielded = false
@@ -38,8 +40,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     /// Flushing: how much was still to be written when the timer was set.
     private var unwrittenBytes = 0
 
-    init(stream: ByteStream, peer: SocketAddress, server: LoopServer) {
+    init(stream: ByteStream, peer: SocketAddress, isCounted: Bool, server: LoopServer) {
         self.stream = stream
+        self.isCounted = isCounted
         self.peer = peer
         self.server = server
         super.init()
@@ -48,7 +51,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     func start() throws(SystemError) {
         slot = server.table.insert(self)
         server.startWaiting(slot)
-        server.loop.schedule(self, at: server.loop.now + server.config.headTimeout)
+        isHandshaking = stream.isHandshaking
+        let timeout = isHandshaking ? server.config.handshakeTimeout : server.config.headTimeout
+        server.loop.schedule(self, at: server.loop.now + timeout)
         do throws(SystemError) {
             try stream.start(delegate: self)
         } catch {
@@ -59,6 +64,9 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     /// Between requests, the empty lines aside that may precede one.
     var isIdle: Bool { machine.isIdle && !isFlushing && !hasYielded }
+
+    /// Something was asked on it before.
+    var hasHadRequest: Bool { !isFirstRequest }
 
     /// What is kept of requests that are not complete or not begun.
     var bufferedBytes: Int { input.count - inputStart }
@@ -78,7 +86,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         inputStart = 0
         server.loop.cancel(self)
         stream.close(reset: reset)
-        if slot >= 0 { server.connectionClosed(slot, peer: peer) }
+        if slot >= 0 { server.connectionClosed(slot, peer: peer, isCounted: isCounted) }
     }
 
     /// Closes it if nothing has been asked yet and nothing is on its way to us.
@@ -88,7 +96,11 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     // MARK: ByteStreamDelegate
 
-    func streamDidOpen(_ stream: ByteStream) {}
+    func streamDidOpen(_ stream: ByteStream) {
+        guard isHandshaking else { return }
+        isHandshaking = false
+        server.loop.schedule(self, at: server.loop.now + server.config.headTimeout)
+    }
 
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer) {
         if machine.isLingering { return settle() }
@@ -114,7 +126,10 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         goOn()
     }
 
-    func stream(_ stream: ByteStream, didFail error: StreamError) { close() }
+    func stream(_ stream: ByteStream, didFail error: StreamError) {
+        if isHandshaking { server.counters.failedHandshakes.add(1) }
+        close()
+    }
 
     // MARK: Requests
 
@@ -313,13 +328,23 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     override func fire() {
         let now = server.loop.now
+        if isHandshaking {
+            server.counters.lateHandshakes.add(1)
+            return close(reset: true)
+        }
         if isFlushing {
             if stream.pendingWriteBytes == unwrittenBytes { return close(reset: true) }
             unwrittenBytes = stream.pendingWriteBytes
             return server.loop.schedule(self, at: now + server.config.writeIdleTimeout)
         }
         switch machine.state {
-        case .idle: closeIfNothingArrived()
+        case .idle:
+            if hasHadRequest, !isInGrace, let address = peer.ip?.unmapped,
+                server.config.proxies.contains(where: { $0.contains(address) })
+            {
+                server.counters.idleProxies.add(1)
+            }
+            closeIfNothingArrived()
         case .head: timeOut()
         case .content:
             let due = min(contentDeadline, lastProgress + server.config.bodyIdleTimeout)

@@ -9,7 +9,8 @@ import Redis
 /// Keys: January's hold, then one cell for each charge. Arguments: one for each charge, three times in a row: what it costs, how far ahead
 /// an arrival may lie after it (the tolerance), how far it may ever lie. Result: what is left of the hold in milliseconds (negative: none),
 /// the number of the charge that was refused (0: none), how long it has to wait (seconds, nanoseconds). What stands before a refusal is
-/// charged, what stands behind it is not.
+/// charged, what stands behind it is not. A cell that lies farther ahead than it may, from a larger limit or a clock that went back, is taken
+/// back to there by a refusal, too.
 ///
 /// Replicas of Redis get the effects, not the script: the clock is read once, where it runs.
 enum LimitScript {
@@ -23,10 +24,15 @@ enum LimitScript {
         local clock = \(clock)
         local s, n = tonumber(clock[1]), tonumber(clock[2]) * 1000
         local hold = redis.call('PTTL', KEYS[1])
+        local function keep(cell, ds, dn)
+          local as, an = s + ds, n + dn
+          if an >= 1e9 then as, an = as + 1, an - 1e9 end
+          redis.call('SET', cell, string.format('%.0f.%09.0f', as, an), 'PX', string.format('%.0f', \(lifetime)))
+        end
         for i = 1, #ARGV do
           local cs, cn, ts, tn, rs, rn = string.match(ARGV[i], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
           cs, cn, ts, tn, rs, rn = tonumber(cs), tonumber(cn), tonumber(ts), tonumber(tn), tonumber(rs), tonumber(rn)
-          local ds, dn = 0, 0
+          local ds, dn, tooFar = 0, 0, false
           local cell = redis.call('GET', KEYS[i + 1])
           if cell then
             local as, an = string.match(cell, '^(%d+)%.(%d+)$')
@@ -34,18 +40,20 @@ enum LimitScript {
               ds, dn = tonumber(as) - s, tonumber(an) - n
               if dn < 0 then ds, dn = ds - 1, dn + 1e9 end
               if ds < 0 then ds, dn = 0, 0 end
-              if ds > rs or (ds == rs and dn > rn) then ds, dn = rs, rn end
+              if ds > rs or (ds == rs and dn > rn) then ds, dn, tooFar = rs, rn, true end
             end
           end
+          local bs, bn = ds, dn
           ds, dn = ds + cs, dn + cn
           if dn >= 1e9 then ds, dn = ds + 1, dn - 1e9 end
           local ws, wn = ds - ts, dn - tn
           if wn < 0 then ws, wn = ws - 1, wn + 1e9 end
-          if ws > 0 or (ws == 0 and wn > 0) then return {hold, i, ws, wn} end
+          if ws > 0 or (ws == 0 and wn > 0) then
+            if tooFar then keep(KEYS[i + 1], bs, bn) end
+            return {hold, i, ws, wn}
+          end
           if ds > rs or (ds == rs and dn > rn) then ds, dn = rs, rn end
-          local as, an = s + ds, n + dn
-          if an >= 1e9 then as, an = as + 1, an - 1e9 end
-          redis.call('SET', KEYS[i + 1], string.format('%.0f.%09.0f', as, an), 'PX', string.format('%.0f', \(lifetime)))
+          keep(KEYS[i + 1], ds, dn)
         end
         return {hold, 0, 0, 0}
         """

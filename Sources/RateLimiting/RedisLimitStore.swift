@@ -38,7 +38,7 @@ package final class RedisLimitStore: LimitStore {
 
     /// - Parameters:
     ///   - account: tells January's accounts apart: a hold is of one account.
-    ///   - fallback: its cells, too, are told apart by ``LimitKey`` alone.
+    ///   - fallback: tells the cells of two limits of one person apart, as ``MemoryLimitStore`` does.
     ///   - maxWait: only tests have another.
     package init(
         loop: EventLoop, client: RedisClient, fallback: any LimitStore, health: LimiterHealth, account: [UInt8],
@@ -66,11 +66,12 @@ package final class RedisLimitStore: LimitStore {
 
     // MARK: LimitStore
 
+    /// Asked with nothing to charge, too: the answer says whether January wants nothing.
     package func charge(
         _ charges: Charges, now: MonotonicInstant, deadline: MonotonicInstant, completion: @escaping (LimitDecision) -> Void
     ) -> LimitDecision? {
         let until = min(deadline, now + maxWait)
-        guard health.isAnswering, !charges.isEmpty, now + Self.minWait <= until else {
+        guard health.isAnswering, now + Self.minWait <= until else {
             return local(charges, deadline: deadline, completion)
         }
         var keys = [holdKey]
@@ -92,14 +93,14 @@ package final class RedisLimitStore: LimitStore {
     }
 
     package func penalize(_ charge: Charge, now: MonotonicInstant) {
-        guard health.isAnswering else { return fallback.penalize(charge.isolated, now: now) }
+        guard health.isAnswering else { return fallback.penalize(charge, now: now) }
         client.run(
             LimitScript.charge, keys: [holdKey, Self.key(charge)], arguments: [LimitScript.penalty(charge)],
             deadline: now + maxWait
         ) { [self] result in
             if case .failure(let error) = result {
                 failed(error)
-                fallback.penalize(charge.isolated, now: loop.now)
+                fallback.penalize(charge, now: loop.now)
             }
         }
     }
@@ -127,11 +128,7 @@ package final class RedisLimitStore: LimitStore {
         _ charges: Charges, deadline: MonotonicInstant, _ completion: @escaping (LimitDecision) -> Void
     ) -> LimitDecision? {
         shared.decidedAlone()
-        var isolated = Charges()
-        for index in 0..<charges.count {
-            if let charge = charges[index] { isolated.append(charge.isolated) }
-        }
-        return fallback.charge(isolated, now: loop.now, deadline: deadline, completion: completion)
+        return fallback.charge(charges, now: loop.now, deadline: deadline, completion: completion)
     }
 
     // MARK: January's own limit
@@ -248,21 +245,5 @@ package final class RedisLimitStore: LimitStore {
         if arguments.count == 16 { arguments.removeFirst() }
         arguments.append((charge, text))
         return text
-    }
-}
-
-extension Charge {
-    /// In Redis the limit's name is in front of the key; in memory the key alone has to tell one limit's cell from another's, and two
-    /// limits of one person have the same digest.
-    fileprivate var isolated: Charge {
-        let mark: UInt64 =
-            switch limit {
-            case .address: 1
-            case .session: 2
-            case .endUser: 3
-            case .all: 4
-            case .selfService: 5
-            }
-        return Charge(limit, key: LimitKey(high: key.high, low: key.low ^ mark &* 0x9E37_79B9_7F4A_7C15), rule: rule, cost: cost)
     }
 }

@@ -1,24 +1,5 @@
 import EventLoop
 import Primitives
-import TLS
-
-/// What the clients of all loops share about one server.
-package final class RedisService: Sendable {
-    package let config: RedisConfig
-    let tls: TLSClientContext?
-    let resolver: Resolver
-
-    package init(_ config: RedisConfig, resolver: Resolver) throws(TLSError) {
-        self.config = config
-        self.resolver = resolver
-        guard config.url.usesTLS else {
-            tls = nil
-            return
-        }
-        let trust: TLSTrust = config.caFile.map { .authorities(pem: $0.bytes) } ?? .system
-        tls = try TLSClientContext(trust: trust, offersHTTP: false)
-    }
-}
 
 package struct RedisClientSettings: Sendable, Equatable {
     /// Kept connections of one loop. Calls are pipelined: one carries them all; more are for calls that keep Redis waiting.
@@ -54,6 +35,8 @@ package final class RedisClient {
     private var nextAttempt: MonotonicInstant
     private var lastFailure = RedisError.unreachable(.backingOff)
     private var isStopped = false
+    /// The connection that is being opened follows at once on one that was refused.
+    private var isSecondTry = false
     /// An open connection has ended, with or without calls under way. Called on the loop, after them.
     package var onConnectionLost: (() -> Void)?
     /// Scripts that the server has run since the connection was made.
@@ -222,6 +205,7 @@ package final class RedisClient {
     func opened(_ connection: RedisConnection) {
         // Another server perhaps, or the same after a restart.
         knownScripts = []
+        isSecondTry = false
         serveWaiting(connection)
     }
 
@@ -230,10 +214,18 @@ package final class RedisClient {
     }
 
     /// It could not be opened, or has ended. Its own calls are finished by itself.
-    func ended(_ connection: RedisConnection, _ error: RedisError) {
+    ///
+    /// - Parameter mayTryAnother: Redis did not let it in, and there are other credentials.
+    func ended(_ connection: RedisConnection, _ error: RedisError, mayTryAnother: Bool) {
         connections.removeAll { $0 === connection }
         lastFailure = error.isFailureToOpen ? error : .unreachable(.backingOff)
         guard !isStopped, !waiting.isEmpty, connections.isEmpty else { return }
+        // At once, so that nobody has to wait a second for it; but not on and on.
+        if mayTryAnother, !isSecondTry {
+            isSecondTry = true
+            return open()
+        }
+        isSecondTry = false
         if error.isFailureToOpen || loop.now < nextAttempt {
             let calls = waiting
             waiting = []
@@ -260,6 +252,16 @@ extension RedisError {
     var isFailureToOpen: Bool {
         switch self {
         case .unreachable, .refusedGreeting: true
+        default: false
+        }
+    }
+
+    /// Another user, password or authority might be let in.
+    var isRefusalOfAccess: Bool {
+        switch self {
+        case .unreachable(.tls), .refusedGreeting(.wrongPassword), .refusedGreeting(.notAuthenticated),
+            .refusedGreeting(.noPermission), .refusedGreeting(.other):
+            true
         default: false
         }
     }

@@ -33,6 +33,11 @@ package struct RedisConfig: Sendable, Equatable {
         self.caFile = caFile
     }
 
+    /// The same server and database, whatever they are asked with.
+    package func isSamePlace(as other: RedisConfig) -> Bool {
+        (url.usesTLS, url.host, url.port, url.database) == (other.url.usesTLS, other.url.host, other.url.port, other.url.database)
+    }
+
     /// Whether a value is meant to be a Redis URL, right or wrong.
     package static func isURL(_ text: String) -> Bool {
         let text = text.lowercased()

@@ -22,6 +22,9 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
     private static let maxScratchBytes = 64 * 1024
 
     private let client: RedisClient
+    private let access: RedisAccess
+    /// Redis has answered something other than that it does not know us.
+    private var isAccepted = false
     private var phase = Phase.created
     private let reader: RedisReplyReader?
     /// In the order in which they were sent; those before `nextReply` are done.
@@ -34,6 +37,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
 
     init(client: RedisClient) {
         self.client = client
+        access = client.service.access
         reader = RedisReplyReader(limits: client.settings.replies)
         super.init()
     }
@@ -52,13 +56,13 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
         guard reader != nil else { return end(.unreachable(.refused)) }
         phase = .resolving
         client.loop.schedule(self, after: client.settings.connectTimeout)
-        client.service.resolver.resolve(client.service.config.url.host, on: client.loop) { [weak self] in self?.resolved($0) }
+        client.service.resolver.resolve(access.url.host, on: client.loop) { [weak self] in self?.resolved($0) }
     }
 
     private func resolved(_ answer: Resolver.Answer) {
         guard case .resolving = phase else { return }
         guard case .success(let addresses) = answer else { return end(.unreachable(.dns)) }
-        let port = client.service.config.url.port
+        let port = access.url.port
         let dialer = Dialer(
             loop: client.loop, addresses: addresses.map { .ip($0, port: port) }, timeout: client.settings.connectTimeout
         ) { [weak self] in self?.dialled($0) }
@@ -76,7 +80,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func connected(_ descriptor: consuming FileDescriptor) {
-        let url = client.service.config.url
+        let url = access.url
         do {
             guard url.usesTLS else {
                 let stream = ByteStream(loop: client.loop, descriptor: descriptor)
@@ -84,7 +88,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
                 try stream.start(delegate: self, isUrgent: true)
                 return greet(stream)
             }
-            guard let context = client.service.tls else { return end(.unreachable(.tls)) }
+            guard let context = access.tls else { return end(.unreachable(.tls)) }
             let transport = try TLSStream(client: context, descriptor: descriptor.raw, host: url.host, port: Int(url.port))
             let stream = ByteStream(loop: client.loop, descriptor: descriptor, transport: transport)
             phase = .handshaking(stream)
@@ -95,7 +99,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func greet(_ stream: ByteStream) {
-        let url = client.service.config.url
+        let url = access.url
         var greeting: [RedisCommand] = []
         if let password = url.password {
             var command = RedisCommand("AUTH")
@@ -175,6 +179,12 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
                 return end(reply.error.map { .refusedGreeting($0) } ?? .protocolViolation)
             }
             if reply.error?.callsForAnotherConnection == true { isRetiring = true }
+            if reply.error == .notAuthenticated {
+                client.service.refused(access)
+            } else if !isAccepted {
+                isAccepted = true
+                client.service.accepted(access)
+            }
             let call = calls[nextReply]
             guard call.received(reply) else { return }
             nextReply += 1
@@ -195,6 +205,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
         let wasOpen = isOpen
         // Whatever happens before it is open, nothing of a call was sent.
         let error = wasOpen || error.isFailureToOpen ? error : .refusedGreeting(.other)
+        let mayTryAnother = error.isRefusalOfAccess && client.service.refused(access)
         switch phase {
         case .ended: return
         case .created, .resolving: break
@@ -206,7 +217,7 @@ final class RedisConnection: TimerNode, ByteStreamDelegate {
         calls = []
         nextReply = 0
         sendBuffer = []
-        client.ended(self, error)
+        client.ended(self, error, mayTryAnother: mayTryAnother)
         for call in left { call.finish(.failure(error.mayHaveRun ? error : .broken)) }
         if wasOpen { client.onConnectionLost?() }
     }

@@ -207,37 +207,3 @@ package final class SharedStateKeeper {
         if isFirst { report(.unusable(path: address, reason: text)) }
     }
 }
-
-/// What `INFO` says that matters here.
-struct RedisInfo {
-    /// Major and minor.
-    struct Version: Comparable {
-        let major: Int
-        let minor: Int
-        static func < (left: Self, right: Self) -> Bool { (left.major, left.minor) < (right.major, right.minor) }
-    }
-
-    /// WAITAOF came with it.
-    static let firstWithWaitAOF = Version(major: 7, minor: 2)
-
-    let version: Version
-    let appendsOnly: Bool
-    /// Empty where it is not said.
-    let evictionPolicy: String
-    let isPrimary: Bool
-
-    init(_ text: String) {
-        var fields: [Substring: Substring] = [:]
-        for line in text.split(whereSeparator: \.isNewline) {
-            let pair = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            if pair.count == 2 { fields[pair[0]] = pair[1] }
-        }
-        let numbers = (fields["redis_version"] ?? "").split(separator: ".").compactMap { Int($0) }
-        version = Version(major: numbers.first ?? 0, minor: numbers.count > 1 ? numbers[1] : 0)
-        appendsOnly = fields["aof_enabled"] == "1"
-        evictionPolicy = String(fields["maxmemory_policy"] ?? "")
-        isPrimary = (fields["role"] ?? "master") == "master"
-    }
-
-    func evicts(_ prefix: String) -> Bool { evictionPolicy.hasPrefix(prefix) }
-}

@@ -54,27 +54,37 @@ package final class SessionVerifiers: Sendable {
     /// - Parameters:
     ///   - loop: where loads, timers and waiters live. Requests stay on their own loops.
     ///   - makeExchange: called on `loop`, once per key set.
-    package func start(on loop: EventLoop, makeExchange: @escaping KeySetCache.MakeExchange, log: Log, metrics: Metrics) {
-        for keySet in keySets { keySet.start(on: loop, makeExchange: makeExchange, log: log, metrics: metrics) }
+    ///   - current: whose key sets the metrics show: those in force, where reloads put others in the place of these.
+    package func start(
+        on loop: EventLoop, makeExchange: @escaping KeySetCache.MakeExchange, log: Log, metrics: Metrics,
+        current: (@Sendable () -> SessionVerifiers?)? = nil
+    ) {
+        load(on: loop, makeExchange: makeExchange, log: log, metrics: metrics)
+        let current = current ?? { [weak self] in self }
         metrics.gauges("jwks_age_seconds", help: "Age of the key set in use.", labels: ["source"]) {
-            [weak self, time = loop.time] in
+            [time = loop.time] in
             let now = time.monotonic()
-            return (self?.keySets ?? []).compactMap { keySet in
+            return (current()?.keySets ?? []).compactMap { keySet in
                 keySet.state.snapshot.map { ([keySet.name], (now - $0.loadedAt).fractionalSeconds) }
             }
         }
-        metrics.gauges("jwks_keys", help: "Keys of the set in use.", labels: ["source"]) { [weak self] in
-            (self?.keySets ?? []).compactMap { keySet in
+        metrics.gauges("jwks_keys", help: "Keys of the set in use.", labels: ["source"]) {
+            (current()?.keySets ?? []).compactMap { keySet in
                 keySet.state.snapshot.map { ([keySet.name], Double($0.set.keys.count)) }
             }
         }
         metrics.gauges("jwks_last_used_seconds", help: "Since a session was last verified with the set.", labels: ["source"]) {
-            [weak self, time = loop.time] in
+            [time = loop.time] in
             let now = time.monotonic()
-            return (self?.keySets ?? []).compactMap { keySet in
+            return (current()?.keySets ?? []).compactMap { keySet in
                 keySet.state.snapshot?.lastUsed.map { ([keySet.name], (now - $0).fractionalSeconds) }
             }
         }
+    }
+
+    /// Begins to load the key sets that nobody loads yet.
+    package func load(on loop: EventLoop, makeExchange: @escaping KeySetCache.MakeExchange, log: Log, metrics: Metrics) {
+        for keySet in keySets { keySet.start(on: loop, makeExchange: makeExchange, log: log, metrics: metrics) }
     }
 
     /// Ends all loads but those of key sets that `next` goes on with.

@@ -46,10 +46,10 @@ enum VerifierURL {
 }
 
 /// Hosts that cannot be on the public Internet.
-enum PrivateAddress {
+package enum PrivateAddress {
     /// Addresses of RFC 1918, RFC 6598, RFC 3927, RFC 4193 and RFC 4291 section 2.5.6; loopback; names without a dot (a container, a
     /// host of the own domain) and names under domains that the public DNS never delegates (RFC 6762, RFC 8375, `internal`).
-    static func contains(host: String) -> Bool {
+    package static func contains(host: String) -> Bool {
         if let address = ipv4(host) { return isPrivate(ipv4: address) }
         if host.utf8.contains(UInt8(ascii: ":")) { return isPrivate(ipv6: host) }
         guard host.utf8.contains(UInt8(ascii: ".")) else { return !host.isEmpty }

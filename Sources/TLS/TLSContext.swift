@@ -56,6 +56,8 @@ package final class TLSClientContext: @unchecked Sendable {
 package final class TLSServerContext: @unchecked Sendable {
     // Sendable: as TLSClientContext.
     let raw: OpaquePointer
+    /// When the server's own certificate ends, in seconds since 1970.
+    package private(set) var expiresAt: Int64 = 0
 
     /// - Parameters:
     ///   - certificates: PEM, the server's own certificate first, then the chain.
@@ -84,6 +86,7 @@ package final class TLSServerContext: @unchecked Sendable {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard SSL_CTX_use_PrivateKey(raw, key) == 1, SSL_CTX_check_private_key(raw) == 1 else { throw .keyMismatch }
+        expiresAt = Self.expiry(of: raw)
         SharedSettings.setVersions(raw, minimumVersion, maximumVersion)
         SSL_CTX_set_alpn_select_cb(
             raw,
@@ -107,6 +110,17 @@ package final class TLSServerContext: @unchecked Sendable {
     }
 
     deinit { SSL_CTX_free(raw) }
+
+    private static func expiry(of context: OpaquePointer) -> Int64 {
+        guard let certificate = SSL_CTX_get0_certificate(context), let end = X509_get0_notAfter(certificate),
+            let epoch = ASN1_TIME_set(nil, 0)
+        else { return 0 }
+        defer { ASN1_STRING_free(epoch) }
+        var days: Int32 = 0
+        var seconds: Int32 = 0
+        guard ASN1_TIME_diff(&days, &seconds, epoch, end) == 1 else { return 0 }
+        return Int64(days) * 86_400 + Int64(seconds)
+    }
 }
 
 package enum TLSVersion: Sendable, Equatable {

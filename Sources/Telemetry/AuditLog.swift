@@ -1,4 +1,5 @@
 import Primitives
+import Synchronization
 
 /// What is recorded. The text is the record's `message`, and stable.
 package enum AuditEvent: Sendable, CaseIterable {
@@ -46,9 +47,25 @@ package final class AuditLog: Sendable {
 
     private let target: Target
     private let time: any TimeSource
-    private let config: AuditConfig
+    private let settings: Atomic<UInt8>
     private let hash: EndUserHash
-    private let endUserID: LogEndUserID
+
+    /// What a reload may change.
+    private struct Settings: OptionSet {
+        let rawValue: UInt8
+        static let mints = Settings(rawValue: 1)
+        static let refuses = Settings(rawValue: 2)
+        static let plainIDs = Settings(rawValue: 4)
+
+        init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        init(_ config: AuditConfig, _ endUserID: LogEndUserID) {
+            self = []
+            if config.mints { insert(.mints) }
+            if config.whenBlocked == .refuse { insert(.refuses) }
+            if endUserID == .plain { insert(.plainIDs) }
+        }
+    }
 
     /// - Parameters:
     ///   - output: of its own; `nil`: among the lines of `log`.
@@ -59,9 +76,17 @@ package final class AuditLog: Sendable {
     ) {
         target = output.map(Target.output) ?? .log(log)
         self.time = time
-        self.config = config
         self.hash = hash
-        self.endUserID = endUserID
+        settings = Atomic(Settings(config, endUserID).rawValue)
+    }
+
+    /// For a reload. Where records go stays as it is.
+    package func apply(_ config: AuditConfig, endUserID: LogEndUserID) {
+        settings.store(Settings(config, endUserID).rawValue, ordering: .relaxed)
+    }
+
+    private func has(_ setting: Settings) -> Bool {
+        Settings(rawValue: settings.load(ordering: .relaxed)).contains(setting)
     }
 
     /// Goes nowhere: for tests of what only carries it.
@@ -89,19 +114,19 @@ package final class AuditLog: Sendable {
     }
 
     /// The field `end_user` of a record.
-    package func endUser(_ endUserID: String) -> LogField { hash.field(endUserID, as: self.endUserID) }
+    package func endUser(_ endUserID: String) -> LogField { hash.field(endUserID, as: has(.plainIDs) ? .plain : .hash) }
 
     /// The same, into a record.
     package func addEndUser(_ endUserID: String, to line: inout LogLine) {
-        guard self.endUserID == .hash else { return line.add(endUser(endUserID)) }
+        guard !has(.plainIDs) else { return line.add(endUser(endUserID)) }
         let (high, low) = hash.bits(endUserID)
         line.add("end_user", hex: high, low)
     }
 
-    package var recordsMints: Bool { config.mints }
+    package var recordsMints: Bool { has(.mints) }
 
     /// No token may be given now, because its record would be lost.
-    package var refusesMints: Bool { config.whenBlocked == .refuse && config.mints && output.isBlocked }
+    package var refusesMints: Bool { has([.mints, .refuses]) && output.isBlocked }
 
     /// Records that were lost.
     package var droppedCount: Int { output.droppedAuditCount }

@@ -7,6 +7,8 @@
 ///   is one relaxed atomic addition. Label values are bounded: a family takes at most ``Metrics/maxSeries`` series, later ones are
 ///   counted together as `other`.
 /// * ``EndUserHash`` is how an end user appears in logs and records.
+/// * ``TraceContext`` and ``TraceState`` are the fields of W3C Trace Context, ``SpanText`` and ``SpanEnvelope`` the JSON of OTLP, ``SpanQueue``
+///   what waits to be exported. Who exports is not here: that takes a network.
 ///
 /// Units: seconds in metrics, milliseconds in fields named `…_ms`, UTC in timestamps. Failures: nothing here throws but
 /// ``LogWriter/start(sink:limits:)``; a line that cannot be written is lost and counted (`log_dropped_total`).

@@ -107,14 +107,22 @@ final class EndpointMetrics: Sendable {
     func register(_ metrics: Metrics, server: Server, client: HTTPClientCounters) {
         let counters = server.counters
         metrics.gauges("connections", help: "Open connections of clients.") { [([], Double(counters.open.load()))] }
-        metrics.counters("connections_refused_total", help: "Connections closed for want of room.", labels: ["reason"]) {
+        metrics.counters(
+            "connections_refused_total", help: "Connections that were closed before they had a request.", labels: ["reason"]
+        ) {
             [
                 (["max_connections"], Double(counters.refusedForMaxConnections.load())),
                 (["max_connections_per_address"], Double(counters.refusedForAddress.load())),
                 (["descriptors"], Double(counters.refusedForDescriptors.load())),
                 (["longest_waiting"], Double(counters.closedForRoom.load())),
+                (["tls_handshake"], Double(counters.failedHandshakes.load())),
+                (["tls_handshake_timeout"], Double(counters.lateHandshakes.load())),
             ]
         }
+        metrics.counters(
+            "idle_proxy_connections_closed_total",
+            help: "Connections of trusted proxies that were closed by http.idle_seconds: the proxy keeps them for longer."
+        ) { [([], Double(counters.idleProxies.load()))] }
         metrics.gauges("january_connections", help: "Connections to January.", labels: ["state"]) {
             [
                 (["idle"], Double(client.idle)), (["leased"], Double(client.leased)),

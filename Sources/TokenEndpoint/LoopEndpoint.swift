@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPClient
 import HTTPMessage
 import HTTPServer
 import January
@@ -13,11 +14,14 @@ final class LoopGeneration {
     let shared: Generation
     let sessions: LoopSessionVerifier
     let january: JanuaryClient
+    /// What ``january`` sends through, for whoever puts other connections in its place.
+    let connections: HTTPClient?
 
-    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient) {
+    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient, connections: HTTPClient? = nil) {
         self.shared = shared
         self.sessions = sessions
         self.january = january
+        self.connections = connections
     }
 }
 
@@ -25,28 +29,40 @@ final class LoopGeneration {
 final class LoopEndpoint: RequestHandler {
     let loop: EventLoop
     let shared: SharedParts
-    let limits: any LimitStore
+    private(set) var limits: any LimitStore
+    private(set) var limitKeys: LimitKeyMaker
     /// `nil`: there is no state.
     let revocations: (any RevocationControl)?
     /// Where replicas share the state.
     let sharedGate: RedisMintGate?
+    /// `nil`: nothing is traced.
+    let tracer: LoopTracer?
     var responder = Responder()
-    private var generation: LoopGeneration
+    private(set) var generation: LoopGeneration
 
     init(
-        loop: EventLoop, shared: SharedParts, limits: any LimitStore, revocations: (any RevocationControl)?,
-        sharedGate: RedisMintGate?, generation: LoopGeneration
+        loop: EventLoop, shared: SharedParts, limits: any LimitStore, limitKeys: LimitKeyMaker = LimitKeyMaker(),
+        revocations: (any RevocationControl)?, sharedGate: RedisMintGate?, tracer: LoopTracer? = nil, generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared
         self.limits = limits
+        self.limitKeys = limitKeys
         self.revocations = revocations
         self.sharedGate = sharedGate
+        self.tracer = tracer
         self.generation = generation
     }
 
     /// Requests that are under way keep the old one.
     func replace(_ generation: LoopGeneration) { self.generation = generation }
+
+    /// Counts elsewhere from now on. What the old store is still being asked it answers by itself.
+    func replace(_ limits: any LimitStore, keys: LimitKeyMaker) {
+        (self.limits as? RedisLimitStore)?.stop()
+        self.limits = limits
+        limitKeys = keys
+    }
 
     // MARK: RequestHandler
 
@@ -80,7 +96,10 @@ final class LoopEndpoint: RequestHandler {
     }
 
     private func serve(_ exchange: ServerExchange, _ steps: [MintHandler.Step], _ id: RequestID) {
-        MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps).start()
+        let handler = MintHandler(exchange, requestID: id, loop: self, generation: generation, steps: steps)
+        // Only configured paths lead here.
+        if let tracer { handler.trace = tracer.begin(exchange, route: exchange.head.target.path) }
+        handler.start()
     }
 
     func refuse(_ refusal: RequestRefusal, from peer: SocketAddress) -> ServerResponse {
@@ -109,6 +128,10 @@ final class LoopEndpoint: RequestHandler {
         outcome.clientRequestID = clientRequestID(exchange, generation.shared)
         // Load balancers ask on while we drain: no line for each.
         outcome.isExpected = route == .health
+        // Nor a span.
+        if let tracer, route != .health {
+            outcome.trace = tracer.begin(exchange, route: route == .token ? exchange.head.target.path : nil)
+        }
         shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 
@@ -124,9 +147,15 @@ final class LoopEndpoint: RequestHandler {
 
     /// Whom the request counts for. A proxy nobody named is counted, and named in the log once.
     func clientAddress(_ exchange: ServerExchange, _ generation: Generation) -> ClientAddress {
-        let client = ClientAddress.find(
-            peer: exchange.peer, fields: exchange.head.fields, proxies: generation.config.trustedProxies)
-        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: generation.config.trustedProxies.field) }
+        let proxies = generation.config.trustedProxies
+        let client = ClientAddress.find(peer: exchange.peer, fields: exchange.head.fields, proxies: proxies)
+        if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: proxies.field) }
+        if !proxies.isEmpty {
+            if client.address?.isDocumentation == true { shared.limitMetrics.forgedAddresses.add() }
+            if !exchange.head.fields.contains(proxies.field.fieldName), proxies.contains(exchange.peer) {
+                shared.limitMetrics.silentProxies.add()
+            }
+        }
         return client
     }
 }

@@ -57,6 +57,8 @@ final class MintHandler {
     let requestID: RequestID
     private let steps: [Step]
     let deadline: MonotonicInstant
+    /// `nil`: nothing is traced.
+    var trace: RequestTrace?
     private var step = 0
     private var budgetTimer: LoopTimer?
 
@@ -127,7 +129,7 @@ final class MintHandler {
         if let address, decision != nil { return charge(Charges(address)) }
         let client = loop.clientAddress(exchange, generation.shared)
         guard let rule = generation.shared.config.rateLimits.perAddress, !client.isExempt else { return .next }
-        let keys = loop.shared.limitKeys
+        let keys = loop.limitKeys
         let charge = Charge(.address, key: client.address.map { keys.address($0) } ?? keys.unixPeer, rule: rule)
         address = charge
         return self.charge(Charges(charge))
@@ -222,7 +224,7 @@ final class MintHandler {
         if isOverLimit { return .next }
         guard let session, let endUserID else { return .refused(Problem(.internalError)) }
         let limits = generation.shared.config.rateLimits
-        let keys = loop.shared.limitKeys
+        let keys = loop.limitKeys
         var charges = Charges()
         if let rule = limits.perSession {
             let key =
@@ -232,7 +234,8 @@ final class MintHandler {
         }
         if let rule = limits.perEndUser { charges.append(Charge(.endUser, key: keys.endUser(endUserID.text), rule: rule)) }
         if let rule = limits.all { charges.append(Charge(.all, key: keys.all, rule: rule)) }
-        return charges.isEmpty ? .next : charge(charges)
+        // With nothing to charge, too: a store that replicas share says whether January wants nothing.
+        return charge(charges)
     }
 
     /// Asks the store, or looks at what it has answered meanwhile.
@@ -324,7 +327,7 @@ final class MintHandler {
             let progress = lookShared(then: .keep)
             if case .refused = progress, let interrupted {
                 answer = interrupted
-                loop.shared.metrics.count(interrupted, requestID, loop: loop)
+                count(interrupted)
             }
             guard case .next = progress else { return progress }
             mustLookAgain = false
@@ -332,9 +335,14 @@ final class MintHandler {
         if answer == nil {
             guard let endUserID, let terms else { return .refused(Problem(.internalError)) }
             isAsking = true
+            var extraFields: ((inout FieldBlock) -> Void)?
+            if let trace {
+                trace.beginCalls(resuming: interrupted != nil)
+                extraFields = { trace.beginCall(&$0) }
+            }
             generation.january.mint(
                 generation.shared.january, endUserID: endUserID.text, terms: terms.mint, deadline: deadline,
-                resuming: interrupted,
+                resuming: interrupted, extraFields: extraFields,
                 // A client that is gone costs no mint, and a fence that has come up meanwhile allows none.
                 beforeSend: { !self.exchange.clientIsGone && self.mayBeSent() && self.sendInTime() }
             ) { outcome in
@@ -346,7 +354,7 @@ final class MintHandler {
         }
         guard let answer else { return .wait }
         if mustLookAgain { return mint() }
-        loop.shared.metrics.count(answer, requestID, loop: loop)
+        count(answer)
         if let objection, let problem = Problem(objection) { return .refused(problem) }
         if cameTooLate { return .refused(Problem(.januaryTimeout, reason: "turn_came_too_late")) }
         if case .failure(let failure) = answer.result {
@@ -357,6 +365,11 @@ final class MintHandler {
             return .refused(Problem(failure))
         }
         return .next
+    }
+
+    private func count(_ answer: MintOutcome) {
+        loop.shared.metrics.count(answer, requestID, loop: loop)
+        if let trace { trace.callsEnded(answer, generation.shared.january) }
     }
 
     private func mayBeSent() -> Bool {
@@ -441,6 +454,7 @@ final class MintHandler {
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
         if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
+        if let trace { outcome.trace = trace }
         loop.shared.recorder.record(outcome, as: generation.shared.config.log)
     }
 }

@@ -27,6 +27,8 @@ struct RequestOutcome {
     var mint: AuditedMint?
     /// Nothing for an error log although its status is 500 or more: a probe during the drain, a scanner that speaks another protocol.
     var isExpected = false
+    /// `nil`: nothing is traced.
+    var trace: RequestTrace?
 
     enum Route: UInt8, Sendable, CaseIterable {
         case token, health, other
@@ -120,6 +122,7 @@ final class OutcomeRecorder: Sendable {
         if let took = outcome.duration { duration.observe(took) }
         if outcome.isUndelivered && outcome.status == 201 { undelivered.add() }
         audit.record(outcome)
+        if let trace = outcome.trace { trace.ended(outcome) }
         guard isLogged(outcome, config.requests) else { return }
         let level: LogLevel =
             outcome.isExpected ? .info : outcome.status >= 500 ? .error : outcome.isForTheOperator ? .warning : .info
@@ -149,6 +152,7 @@ final class OutcomeRecorder: Sendable {
         if let verifier = outcome.verifier { fields.append(LogField("verifier", verifier)) }
         if let endUserID = outcome.endUserID { fields.append(hash.field(endUserID, as: config.endUserID)) }
         if outcome.isUndelivered { fields.append(LogField("undelivered", .boolean(true))) }
+        if let trace = outcome.trace { fields.append(LogField("trace_id", trace.context.traceID)) }
         return fields
     }
 }

@@ -20,6 +20,8 @@ package struct RootConfig: Sendable {
     package var trustedProxies: TrustedProxies
     package var rateLimits: RateLimits
     package var http: HTTPConfig
+    /// `nil`: the public listener speaks plain HTTP.
+    package var tls: ListenerTLS?
     package var january: JanuaryConfig
     package var sessions: SessionsConfig
     package var endUsers: EndUserMapping
@@ -30,6 +32,7 @@ package struct RootConfig: Sendable {
     package var log: LogConfig
     package var audit: AuditConfig
     package var selfService: SelfServiceConfig
+    package var tracing: TracingConfig
 
     /// Reads everything.
     /// - Returns: `nil` where there are problems; the reader has all of them.
@@ -51,13 +54,16 @@ package struct RootConfig: Sendable {
         checkListeners(root, listen, management)
         let tokenPaths = readPaths(root.section("paths"))
         let trustedProxies = readProxies(root)
-        let http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
+        var http = HTTPConfig.read(root, proxies: trustedProxies.ranges)
+        let tls = ListenerTLS.read(root.section("tls"))
+        if let tls { http.server.handshakeTimeout = tls.handshakeTimeout }
         let drain = DrainConfig.read(root.section("drain"))
         let log = LogConfig.read(root.section("log"))
         let audit = AuditConfig.read(root.section("audit"))
         let selfService = SelfServiceConfig.read(root.section("revocations"), state: state)
         let rateLimits = RateLimits.read(root.section("rate_limits"))
-        checkCertificates(root, january, sessions)
+        let tracing = TracingConfig.read(root.section("tracing"))
+        checkCertificates(root, january, sessions, tracing)
         for name in ["end_user_id", "paths", "management", "drain", "rate_limits", "http", "revocations"] {
             root.section(name).finish()
         }
@@ -66,8 +72,9 @@ package struct RootConfig: Sendable {
         guard reader.problems.isEmpty, let january else { return nil }
         let config = RootConfig(
             listen: listen, management: management, tokenPaths: tokenPaths, trustedProxies: trustedProxies,
-            rateLimits: rateLimits, http: http, january: january, sessions: sessions, endUsers: endUsers, policy: policy,
-            drain: drain, state: state, stateRules: stateRules, log: log, audit: audit, selfService: selfService)
+            rateLimits: rateLimits, http: http, tls: tls, january: january, sessions: sessions, endUsers: endUsers,
+            policy: policy, drain: drain, state: state, stateRules: stateRules, log: log, audit: audit,
+            selfService: selfService, tracing: tracing)
         config.run(tests)
         return reader.problems.isEmpty ? config : nil
     }
@@ -139,7 +146,9 @@ package struct RootConfig: Sendable {
     }
 
     /// Certificates are tried here, so that a bad file is found with the key that names it and not at the first connection.
-    private static func checkCertificates(_ root: ConfigSection, _ january: JanuaryConfig?, _ sessions: SessionsConfig) {
+    private static func checkCertificates(
+        _ root: ConfigSection, _ january: JanuaryConfig?, _ sessions: SessionsConfig, _ tracing: TracingConfig
+    ) {
         func check(_ pem: [UInt8], _ section: ConfigSection) {
             do throws(TLSError) {
                 _ = try TLSClientContext(trust: .authorities(pem: pem))
@@ -148,6 +157,7 @@ package struct RootConfig: Sendable {
             }
         }
         if let file = january?.caFile { check(file.bytes, root.section("january")) }
+        if let file = tracing.collector?.caFile { check(file.bytes, root.section("tracing")) }
         let sections = root.section("sessions").sections("verifiers")
         for verifier in sessions.verifiers {
             guard let authority = verifier.keys.remote?.certificateAuthority,
@@ -159,10 +169,10 @@ package struct RootConfig: Sendable {
 
     private static func checkListeners(_ root: ConfigSection, _ listen: ListenAddress, _ management: ManagementConfig) {
         guard let address = management.address else { return }
-        if address.socketAddress.overlaps(listen.socketAddress) {
+        if !address.isInherited && !listen.isInherited && address.socketAddress.overlaps(listen.socketAddress) {
             root.section("management").problem("listen", "must not be the public address (\(listen))")
         }
-        if !address.socketAddress.isLoopbackOrLocal && management.tokens.isEmpty {
+        if !address.isLoopbackOrLocal && management.tokens.isEmpty {
             root.section("management").problem(
                 "listen", "is reachable from outside, so management.token_files is required (got \"\(address)\")")
         }

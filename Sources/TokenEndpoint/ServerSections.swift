@@ -6,11 +6,17 @@ import Primitives
 import Redis
 import Revocations
 
-/// `listen` and `management.listen`: `host:port` with a numeric host, or `unix:PATH` with an optional `?mode=0660`.
+/// `listen` and `management.listen`: `host:port` with a numeric host, `unix:PATH` with an optional `?mode=0660`, or `systemd`: whatever
+/// sockets the process was started with.
 package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
     package var socketAddress: SocketAddress
     /// Of a Unix socket's file.
     package var unixMode: UInt32
+    /// `systemd`: the address is that of sockets which are open already, and not known here.
+    package var isInherited = false
+
+    /// Nothing but the sockets themselves says where they listen, so they are taken to be reachable from outside.
+    package var isLoopbackOrLocal: Bool { !isInherited && socketAddress.isLoopbackOrLocal }
 
     package static let standardUnixMode: UInt32 = 0o660
 
@@ -20,6 +26,11 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
     }
 
     package init?(_ text: String) {
+        if text == Self.inherited {
+            self.init(.unix(path: ""))
+            isInherited = true
+            return
+        }
         var text = text
         var mode = Self.standardUnixMode
         if text.hasPrefix("unix:"), let mark = text.lastIndex(of: "?") {
@@ -32,13 +43,15 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
         self.init(address, unixMode: mode)
     }
 
-    package var description: String { socketAddress.description }
+    private static let inherited = "systemd"
+
+    package var description: String { isInherited ? Self.inherited : socketAddress.description }
 
     static func read(_ key: String, _ section: ConfigSection, default text: String) -> ListenAddress {
         let fallback = ListenAddress(.ip(.v4(0x7F00_0001), port: 0))
         let text = section.string(key, default: text) ?? text
         if let address = ListenAddress(text) {
-            guard case .unix(let path) = address.socketAddress else { return address }
+            guard !address.isInherited, case .unix(let path) = address.socketAddress else { return address }
             let prefix = "unix:" + section.resolve(path, for: key)
             let resolved = prefix + text.dropFirst(5 + path.utf8.count)
             if let address = ListenAddress(resolved) {
@@ -48,11 +61,8 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
             section.invalid(key, "is longer than the 107 bytes a Unix socket's path may have, with its folder")
             return fallback
         }
-        if text == "systemd" {
-            section.problem(key, "systemd is not available in this version; use an address or unix:PATH")
-        } else {
-            section.invalid(key, "must be a numeric address with a port such as 127.0.0.1:8787 or [::]:8787, or unix:PATH")
-        }
+        section.invalid(
+            key, "must be a numeric address with a port such as 127.0.0.1:8787 or [::]:8787, unix:PATH, or systemd")
         return fallback
     }
 }

@@ -32,6 +32,18 @@ struct SharedLimits: Sendable {
             shared: SharedLimitSecret.make(hashSecret: config.log.hashSecret?.secret, apiKey: config.january.apiKey.secret))
     }
 
+    /// Whether a reload needs other stores: another Redis, or a key that cells are named after. Limits in memory survive every reload.
+    static func differ(_ old: RootConfig, _ new: RootConfig) -> Bool {
+        switch (old.rateLimits.store.redis, new.rateLimits.store.redis) {
+        case (nil, nil): return false
+        case (nil, _?), (_?, nil): return true
+        case (let before?, let after?): return !after.isSamePlace(as: before) || old.january.apiKey != new.january.apiKey
+        }
+    }
+
+    /// For a reload: another user, password or authority at the same place.
+    func replace(_ access: RedisAccess) { service.replace(access) }
+
     /// The store of one loop, which begins to connect. Called on the loop.
     func makeStore(on loop: EventLoop, _ shared: SharedParts) -> RedisLimitStore {
         let store = RedisLimitStore(

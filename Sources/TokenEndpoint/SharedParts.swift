@@ -19,7 +19,6 @@ final class SharedParts: Sendable {
     let recorder: OutcomeRecorder
     /// Cells of the rate limits; with a shared store, what decides while it is away.
     let localLimits = MemoryLimitStore()
-    let limitKeys: LimitKeyMaker
     let limitMetrics: LimitMetrics
     let log: Log
     let hash: EndUserHash
@@ -35,7 +34,6 @@ final class SharedParts: Sendable {
         self.hash = hash
         self.mintsInFlight = mintsInFlight
         gate = MintGate(mints: mintsInFlight, fences: fences, hash: hash)
-        limitKeys = SharedLimits.keys(config)
         mintBreaker = Breaker()
         load = MintLoad(connections: config.january.maxConnections, budget: config.january.budget)
         self.metrics = EndpointMetrics(metrics)

@@ -55,6 +55,9 @@ struct SharedStateParts: Sendable {
         return SharedStateParts(state: state, service: service, store: store, keeper: Lock(bound))
     }
 
+    /// For a reload: another user, password or authority at the same place.
+    func replace(_ access: RedisAccess) { service.replace(access) }
+
     /// Redis's, as this process knows it.
     var clock: @Sendable () -> StateClock.Point? { { [state] in state.clock } }
 

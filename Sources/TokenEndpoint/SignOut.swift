@@ -16,7 +16,7 @@ extension MintHandler {
     private func chargeSignOut() -> Progress {
         if decision != nil { return charge(Charges()) }
         guard let endUserID else { return .refused(Problem(.internalError)) }
-        let key = loop.shared.limitKeys.endUser(endUserID.text, limit: .selfService)
+        let key = loop.limitKeys.endUser(endUserID.text, limit: .selfService)
         return charge(Charges(Charge(.selfService, key: key, rule: RateLimits.selfService)))
     }
 

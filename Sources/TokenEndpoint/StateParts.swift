@@ -114,14 +114,15 @@ struct StateParts: Sendable {
 /// January's revocation for the service, on its loop.
 final class JanuaryRevoker: TokenRevoker {
     private let service: @Sendable () -> JanuaryService
-    private let client: JanuaryClient
+    /// Of the configuration in force, on the loop.
+    private let client: () -> JanuaryClient
     private let shared: SharedParts
     private let time: any TimeSource
-    private let callTimeout: Duration
+    private let callTimeout: @Sendable () -> Duration
 
     init(
-        service: @escaping @Sendable () -> JanuaryService, client: JanuaryClient, shared: SharedParts, time: any TimeSource,
-        callTimeout: Duration
+        service: @escaping @Sendable () -> JanuaryService, client: @escaping () -> JanuaryClient, shared: SharedParts,
+        time: any TimeSource, callTimeout: @escaping @Sendable () -> Duration
     ) {
         self.service = service
         self.client = client
@@ -132,7 +133,7 @@ final class JanuaryRevoker: TokenRevoker {
 
     func revoke(_ endUserID: String, completion: @escaping (SweepResult) -> Void) {
         let shared = shared
-        client.revoke(service(), endUserID: endUserID, deadline: time.monotonic() + callTimeout) { outcome in
+        client().revoke(service(), endUserID: endUserID, deadline: time.monotonic() + callTimeout()) { outcome in
             shared.metrics.count(outcome)
             if let slot = outcome.switchedTo { shared.keySwitched(to: slot) }
             completion(Self.result(outcome))

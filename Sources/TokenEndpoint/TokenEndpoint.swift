@@ -21,6 +21,8 @@ package final class TokenEndpoint: Sendable {
     package enum StartError: Error, CustomStringConvertible {
         /// 69: another process listens there, or the address is not ours.
         case cannotListen(key: String, address: String, SystemError)
+        /// 69: `systemd`, and this process was started without the sockets.
+        case nothingInherited(key: String, InheritedSockets.Failure)
         case system(SystemError)
         case tls(TLSError)
         /// 69, or 78 where the configuration has changed what the state relies on.
@@ -31,6 +33,7 @@ package final class TokenEndpoint: Sendable {
             case .cannotListen(let key, let address, let error) where error.isOtherFileInPlace:
                 "\(key): cannot listen on \(address): there is something at this path that is not a socket; it is left alone"
             case .cannotListen(let key, let address, let error): "\(key): cannot listen on \(address): \(error.text)"
+            case .nothingInherited(let key, let failure): "\(key): systemd: \(failure)"
             case .system(let error): "cannot start: \(error)"
             case .tls(let error): "cannot prepare TLS: \(error.reason)"
             case .state(let error): error.description
@@ -46,19 +49,26 @@ package final class TokenEndpoint: Sendable {
     package let publicAddress: SocketAddress
     package let managementAddress: SocketAddress?
     package let metrics: Metrics
-    private let config: RootConfig
-    let loops: [EventLoop]
-    private let server: Server
+    /// The configuration in force, and what hangs on it.
+    let inForce: InForce
+    /// One configuration is put in the place of another at a time.
+    let reloadTurn = Semaphore()
+    let reloadMetrics: ReloadMetrics
+    let certificate: ListenerCertificate
+    let endpoints: Lock<[(loop: EventLoop, endpoint: LoopBound<LoopEndpoint>)]>
+    let managementEndpoint: Lock<LoopBound<ManagementEndpoint>?>
+    package let loops: [EventLoop]
+    let server: Server
     private let managementServer: Server?
-    private let management: Lock<LoopBound<ManagementEndpoint>?>
-    private let shared: SharedParts
-    private let generation: Generation
-    private let readiness: Readiness
-    private let log: Log
-    private let time: any TimeSource
+    let shared: SharedParts
+    let readiness: Readiness
+    let log: Log
+    let time: any TimeSource
+    private let hasInheritedSocket: Bool
     private let clockWatch = Lock<LoopBound<ClockWatch>?>(nil)
     let state: StateParts
     let revocations: RevocationService?
+    let tracing: Tracing?
     private let stopped = Lock<(@Sendable () -> Void)?>(nil)
 
     /// Opens the listeners first, so that an address in use is found before anything else has happened. The management listener answers at
@@ -67,28 +77,31 @@ package final class TokenEndpoint: Sendable {
     /// - Parameters:
     ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
     ///   - revocations: instead of the state's own, for tests of the management API.
+    ///   - environment: where sockets come from that the process was started with (`LISTEN_FDS`).
     ///   - givesUp: asked while another process has the state file.
     ///   - ready: called once both listeners accept; with the error when they cannot.
     package init(
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
         auditOutput: (any LogOutput)? = nil, revocations: (any RevocationControl)? = nil,
-        givesUp: () -> Bool = { false },
+        environment: [String: String] = [:], givesUp: () -> Bool = { false },
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
-        self.config = config
         self.log = log
         self.time = time
         self.metrics = metrics
-        let publicSocket = try Self.bind("listen", config.listen)
-        var managementSocket: ListeningSocket?
-        if let address = config.management.address { managementSocket = try Self.bind("management.listen", address) }
-        publicAddress = publicSocket.address
-        managementAddress = managementSocket?.address
+        let publicSockets = try Self.bind("listen", config.listen, environment)
+        var managementSockets: [ListeningSocket] = []
+        if let address = config.management.address {
+            managementSockets = try Self.bind("management.listen", address, environment)
+        }
+        publicAddress = publicSockets[0].address
+        managementAddress = managementSockets.first?.address
+        hasInheritedSocket = publicSockets.contains(where: \.isInherited)
 
         // January, and what key sets need: one TLS context per certificate store, one count of connections for all loops.
         let upstream = try UpstreamParts(config: config, time: time)
         loops = try Self.makeLoops(config.http.loopCount, time)
-        let waiting = Lock((count: managementSocket == nil ? 1 : 2, error: SystemError?.none))
+        let waiting = Lock((count: managementSockets.isEmpty ? 1 : 2, error: SystemError?.none))
         let oneIsReady: @Sendable (SystemError?) -> Void = { error in
             let (done, first) = waiting.withLock { state in
                 state.count -= 1
@@ -98,11 +111,13 @@ package final class TokenEndpoint: Sendable {
             if done { ready(first) }
         }
         let management = Lock<LoopBound<ManagementEndpoint>?>(nil)
-        self.management = management
         let firstLoop = loops[0]
-        managementServer = managementSocket.map {
-            Self.startManagement(on: firstLoop, $0, config, metrics, log, endpoint: management, ready: oneIsReady)
-        }
+        managementEndpoint = management
+        managementServer =
+            managementSockets.isEmpty
+            ? nil
+            : Self.startManagement(
+                on: firstLoop, managementSockets, config, metrics, log, endpoint: management, ready: oneIsReady)
         let state: StateParts
         do throws(StartError) {
             state = try StateParts.open(
@@ -112,6 +127,9 @@ package final class TokenEndpoint: Sendable {
             throw error
         }
         self.state = state
+        let tracing = try Tracing.start(
+            config, listening: publicAddress, upstream: upstream, log: log, metrics: metrics, time: time)
+        self.tracing = tracing
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)
         let shared = SharedParts(
@@ -122,7 +140,6 @@ package final class TokenEndpoint: Sendable {
             origin: config.january.origin, pathPrefix: config.january.pathPrefix, keys: keys, mintBreaker: shared.mintBreaker)
         let verifiers = SessionVerifiers(config.sessions)
         let generation = Generation(config: config, january: january, verifiers: verifiers)
-        self.generation = generation
         readiness = Readiness(
             lifecycle: lifecycle, verifiers: verifiers, time: time, stateIsWritable: { state.isWritable },
             stateWasRead: {
@@ -130,11 +147,18 @@ package final class TokenEndpoint: Sendable {
             })
 
         let sharedLimits = try SharedLimits(config, resolver: upstream.resolver, log: log, metrics: metrics, time: time)
+        let inForce = InForce(generation, upstream, sharedLimits)
+        self.inForce = inForce
+        reloadTurn.signal()
+        reloadMetrics = ReloadMetrics(metrics, now: time.wall())
+        let certificate = ListenerCertificate(config.tls)
+        certificate.register(metrics)
+        self.certificate = certificate
         server = Server(config: config.http.server)
         shared.metrics.register(metrics, server: server, client: upstream.januaryCounters)
         verifiers.start(
-            on: loops[0], makeExchange: { loop, authority in upstream.client(for: authority, on: loop) }, log: log,
-            metrics: metrics)
+            on: loops[0], makeExchange: Self.keySetExchanges(upstream, tracing), log: log, metrics: metrics,
+            current: { inForce.value.generation.verifiers })
 
         loops[0].execute { [loop = loops[0], clockWatch] in
             let watch = ClockWatch(loop: loop, log: log)
@@ -143,38 +167,48 @@ package final class TokenEndpoint: Sendable {
         }
 
         self.revocations = Self.startRevocations(
-            state, config, january, upstream, on: loops[0], shared: shared, metrics: metrics, time: time)
+            state, inForce, on: loops[0], shared: shared, metrics: metrics, tracing: tracing, time: time)
         let control: (any RevocationControl)? = revocations ?? self.revocations
 
+        let endpoints = Lock<[(loop: EventLoop, endpoint: LoopBound<LoopEndpoint>)]>([])
+        self.endpoints = endpoints
+        let limitKeys = SharedLimits.keys(config)
         let status = StatusReport(
-            shared: shared, generation: generation, readiness: readiness, server: server, client: upstream.januaryCounters,
-            limiterHealth: sharedLimits?.health, state: state, revocations: self.revocations, time: time)
+            shared: shared, inForce: inForce, readiness: readiness, server: server, client: upstream.januaryCounters,
+            state: state, revocations: self.revocations, time: time)
         // Before the last listener is ready, and so before anybody is told that everything is.
         loops[0].execute { [readiness] in
-            management.withLock { $0 }?.value.started(.init(readiness: readiness, status: status, control: control))
+            management.withLock { $0 }?.value.started(
+                .init(readiness: readiness, status: status, control: control, tracer: tracing?.tracer(on: firstLoop)))
         }
         server.start(
-            loops: loops, sockets: [publicSocket],
+            loops: loops, sockets: publicSockets, makeTransport: certificate.makeTransport,
             makeHandler: { loop in
                 let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
-                let client = JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time)
-                return LoopEndpoint(
+                let connections = upstream.januaryClient(on: loop)
+                let endpoint = LoopEndpoint(
                     loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
-                    revocations: control, sharedGate: state.shared?.makeGate(on: loop),
-                    generation: LoopGeneration(generation, sessions: sessions, january: client))
+                    limitKeys: limitKeys, revocations: control, sharedGate: state.shared?.makeGate(on: loop),
+                    tracer: tracing?.tracer(on: loop),
+                    generation: LoopGeneration(
+                        generation, sessions: sessions, january: JanuaryClient(exchange: connections, time: time),
+                        connections: connections))
+                let bound = LoopBound(endpoint, on: loop)
+                endpoints.withLock { $0.append((loop, bound)) }
+                return endpoint
             }, ready: oneIsReady)
     }
 
     /// - Parameter endpoint: gets the listener's handler, on the loop.
     private static func startManagement(
-        on loop: EventLoop, _ socket: ListeningSocket, _ config: RootConfig, _ metrics: Metrics, _ log: Log,
+        on loop: EventLoop, _ sockets: [ListeningSocket], _ config: RootConfig, _ metrics: Metrics, _ log: Log,
         endpoint: Lock<LoopBound<ManagementEndpoint>?>, ready: @escaping @Sendable (SystemError?) -> Void
     ) -> Server {
         var limits = ServerConfig()
         limits.maxConnections = Self.managementConnections
         let server = Server(config: limits)
         server.start(
-            loops: [loop], sockets: [socket],
+            loops: [loop], sockets: sockets,
             makeHandler: { loop in
                 let made = ManagementEndpoint(loop: loop, metrics: metrics, log: log, config: config)
                 endpoint.withLock { $0 = LoopBound(made, on: loop) }
@@ -183,9 +217,18 @@ package final class TokenEndpoint: Sendable {
         return server
     }
 
+    /// For key sets. An identity provider has no part in our traces.
+    static func keySetExchanges(_ upstream: UpstreamParts, _ tracing: Tracing?) -> KeySetCache.MakeExchange {
+        { loop, authority in
+            let client = upstream.client(for: authority, on: loop)
+            guard let tracing else { return client }
+            return TracedExchange(client, tracer: tracing.tracer(on: loop), tellsServer: false, names: .byMethod)
+        }
+    }
+
     private static func startRevocations(
-        _ state: StateParts, _ config: RootConfig, _ january: JanuaryService, _ upstream: UpstreamParts, on loop: EventLoop,
-        shared: SharedParts, metrics: Metrics, time: any TimeSource
+        _ state: StateParts, _ inForce: InForce, on loop: EventLoop,
+        shared: SharedParts, metrics: Metrics, tracing: Tracing?, time: any TimeSource
     ) -> RevocationService? {
         let store: any RevocationStore
         let keyOf: @Sendable (String) -> EndUserKey?
@@ -202,18 +245,28 @@ package final class TokenEndpoint: Sendable {
             loop: loop, store: store, keyOf: keyOf, clock: StateClock(time, shared: state.shared?.clock), log: shared.log,
             events: { shared.record($0) })
         state.registerMetrics(metrics, service: service, time: time)
-        let timeout = config.january.budget
-        service.start(keepDays: config.stateRules.keepDays) {
-            JanuaryRevoker(
-                service: { january }, client: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time),
-                shared: shared, time: time, callTimeout: timeout)
+        service.start(keepDays: inForce.value.config.stateRules.keepDays) {
+            let client = ClientInForce(inForce, loop: loop, tracer: tracing?.tracer(on: loop), time: time)
+            return JanuaryRevoker(
+                service: { inForce.value.generation.january }, client: client.client, shared: shared, time: time,
+                callTimeout: { inForce.value.config.january.budget })
         }
         return service
     }
 
-    private static func bind(_ key: String, _ address: ListenAddress) throws(StartError) -> ListeningSocket {
+    /// - Returns: at least one.
+    private static func bind(
+        _ key: String, _ address: ListenAddress, _ environment: [String: String]
+    ) throws(StartError) -> [ListeningSocket] {
+        if address.isInherited {
+            do throws(InheritedSockets.Failure) {
+                return try InheritedSockets.take(environment: environment, management: key != "listen")
+            } catch {
+                throw .nothingInherited(key: key, error)
+            }
+        }
         do throws(SystemError) {
-            return try ListeningSocket.bind(address.socketAddress, unixMode: address.unixMode)
+            return [try ListeningSocket.bind(address.socketAddress, unixMode: address.unixMode)]
         } catch {
             throw .cannotListen(key: key, address: address.description, error)
         }
@@ -247,17 +300,19 @@ package final class TokenEndpoint: Sendable {
         }
         guard isFirst else { return }
         let began = time.monotonic()
-        shared.lifecycle.beginDraining(until: began + config.drain.timeout)
+        let config = inForce.value.config.drain
+        shared.lifecycle.beginDraining(until: began + config.timeout)
         server.beginDraining()
         log.write(.info, "draining", [LogField("connections", server.openConnections)])
-        after(config.drain.delay) { [self] in
+        // Behind a socket that others have open, too, nothing has to learn that we are going.
+        after(hasInheritedSocket ? .zero : config.delay) { [self] in
             server.stopAccepting { [self] in
                 server.closeIdle(over: DrainConfig.idleSpread)
-                watch(until: began + config.drain.timeout)
+                watch(until: began + config.timeout)
             }
         }
         // Whatever the steps above wait for, this is the end.
-        after(config.drain.timeout) { [self] in finish() }
+        after(config.timeout) { [self] in finish() }
     }
 
     private func watch(until end: MonotonicInstant) {
@@ -272,12 +327,13 @@ package final class TokenEndpoint: Sendable {
     private func answerOperators() {
         revocations?.stop()
         loops[0].execute { [self] in
-            guard management.withLock({ $0 })?.value.unansweredCount ?? 0 > 0 else { return finish() }
+            guard managementEndpoint.withLock({ $0 })?.value.unansweredCount ?? 0 > 0 else { return finish() }
             after(Self.look) { [self] in answerOperators() }
         }
     }
 
-    private func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
+    /// On the first loop.
+    func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
         let loop = loops[0]
         loop.execute { loop.schedule(LoopTimer(work), after: delay) }
     }
@@ -293,10 +349,14 @@ package final class TokenEndpoint: Sendable {
 
     /// Ends everything now.
     package func stop(then done: @escaping @Sendable () -> Void) {
-        generation.verifiers.stop()
+        inForce.value.generation.verifiers.stop()
         managementServer?.closeAll {}
         revocations?.stop()
-        let closed: @Sendable () -> Void = { [self] in closeState(then: done) }
+        let closed: @Sendable () -> Void = { [self] in
+            // The last requests are over, so no more spans come.
+            guard let tracing else { return closeState(then: done) }
+            tracing.stop { [self] in closeState(then: done) }
+        }
         server.closeAll { [self] in
             let left = Lock(loops.count)
             for loop in loops {

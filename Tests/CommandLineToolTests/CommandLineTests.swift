@@ -30,7 +30,7 @@ struct Run {
     @Test(arguments: [
         (["serv"], "unknown command \"serv\"; did you mean serve?"),
         (["chekc"], "unknown command \"chekc\"; did you mean check?"),
-        (["doctor"], "unknown command \"doctor\"; \(hint)"),
+        (["doctor", "x"], "doctor takes no argument; \(hint) doctor"),
         (["relay"], "unknown command \"relay\"; \(hint)"),
         (["hash-id"], "hash-id needs an end-user ID; \(hint) hash-id"),
         (["hash-id", ""], "hash-id needs an end-user ID; \(hint) hash-id"),

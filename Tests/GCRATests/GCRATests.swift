@@ -125,6 +125,8 @@ private let second: Int64 = 1_000_000_000
         for _ in 0..<1000 { _ = cell.charge(now: 0, rule: old) }
         let new = GCRARule(requests: 1, periodNanoseconds: second, burst: 2)
         #expect(cell.charge(now: 0, rule: new) == .limited(retryAfter: 3 * second))
+        #expect(cell.charge(now: 3 * second - 1, rule: new) == .limited(retryAfter: 1), "what was told goes by, and is over once")
+        #expect(cell.charge(now: 3 * second, rule: new) == .allowed)
     }
 
     /// Every end of every range, with the largest burst used up: nothing traps, nothing wraps around to "allowed for ever".

@@ -227,7 +227,9 @@ import Testing
         let id = try Self.leased(&machine)
         let member = ConnectionBudget.Member(wake: {}, shed: {})
         budget.join(member)
+        #expect(!machine.isWaitedFor)
         budget.wait(member)
+        #expect(machine.isWaitedFor, "what its connection has heard is told before the other pool gets its place")
         #expect(machine.released(id, isReusable: true, now: Self.start) == .close)
     }
 

@@ -18,19 +18,19 @@ struct AddressCounterTests {
     ])
     func anAddressIsAnIPv4AddressOrAnIPv6Network(first: String, second: String, isSame: Bool) throws {
         let counter = AddressCounter(limit: 1, exempt: [])
-        #expect(counter.enter(try Self.peer(first)))
-        #expect(counter.enter(try Self.peer(second)) == !isSame)
+        #expect(counter.enter(try Self.peer(first)) == .counted)
+        #expect(counter.enter(try Self.peer(second)) == (isSame ? .refused : .counted))
     }
 
     @Test(arguments: [1, 2, 255])
     func asManyAsTheLimitComeInAndOneMoreForEachThatLeft(limit: Int) throws {
         let counter = AddressCounter(limit: limit, exempt: [])
         let peer = try Self.peer("192.0.2.1:1")
-        for _ in 0..<limit { #expect(counter.enter(peer)) }
-        #expect(!counter.enter(peer))
+        for _ in 0..<limit { #expect(counter.enter(peer) == .counted) }
+        #expect(counter.enter(peer) == .refused)
         counter.leave(peer)
-        #expect(counter.enter(peer))
-        #expect(!counter.enter(peer))
+        #expect(counter.enter(peer) == .counted)
+        #expect(counter.enter(peer) == .refused)
         for _ in 0..<limit { counter.leave(peer) }
         #expect(counter.addressCount == 0)
     }
@@ -39,9 +39,21 @@ struct AddressCounterTests {
     func aPeerThatStandsForManyIsNotCounted(text: String) throws {
         let counter = AddressCounter(limit: 1, exempt: [try #require(AddressRange("10.0.0.0/8"))])
         let peer = try Self.peer(text)
-        for _ in 0..<3 { #expect(counter.enter(peer)) }
+        for _ in 0..<3 { #expect(counter.enter(peer) == .exempt) }
         #expect(counter.addressCount == 0)
-        counter.leave(peer)
+    }
+
+    @Test func anotherLimitCountsWhoIsThereAlready() throws {
+        let counter = AddressCounter(limit: 2, exempt: [])
+        let peer = try Self.peer("10.1.2.3:1")
+        for _ in 0..<2 { #expect(counter.enter(peer) == .counted) }
+        counter.replace(limit: 3, exempt: [])
+        #expect(counter.enter(peer) == .counted)
+        #expect(counter.enter(peer) == .refused)
+        counter.replace(limit: 1, exempt: [try #require(AddressRange("10.0.0.0/8"))])
+        #expect(counter.enter(peer) == .exempt)
+        for _ in 0..<3 { counter.leave(peer) }
+        #expect(counter.addressCount == 0)
     }
 }
 

@@ -86,7 +86,11 @@ struct TLSServerTests {
     /// Silent, stuck in the first record, feeding it byte by byte: cut off like a head that does not come, and without an answer.
     @Test(arguments: [[], [0x16], [0x16, 3, 1, 0x40, 0], Array(repeating: UInt8(0), count: 0)], [true, false])
     func aHandshakeThatStallsIsClosed(start: [UInt8], trickles: Bool) async throws {
-        let server = try await Self.server { $0.headTimeout = .milliseconds(300) }
+        // A time of its own: a head may take as long as it likes.
+        let server = try await Self.server {
+            $0.handshakeTimeout = .milliseconds(300)
+            $0.headTimeout = .seconds(600)
+        }
         let port = server.port
         let answer = try await onOwnThread {
             let client = try RawClient(port: port)

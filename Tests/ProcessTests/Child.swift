@@ -25,9 +25,10 @@ final class Child: @unchecked Sendable {
     ///   - blocked: signals that the child finds blocked; none is otherwise, whatever is blocked in this process.
     ///   - shell: a command line that ends in `exec "$@"`, run before the program.
     ///   - program: another one than ours.
+    ///   - inherited: descriptors that the child gets as 3, 4, …
     init(
         _ arguments: [String], environment: [String: String] = [:], input: String = "", blocked: [Int32] = [],
-        shell: String? = nil, program: String = Child.program
+        shell: String? = nil, program: String = Child.program, inherited: [Int32] = []
     ) throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "january-child-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -44,6 +45,9 @@ final class Child: @unchecked Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, folder.appending(path: "input").path, O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, folder.appending(path: "output").path, create, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, folder.appending(path: "errors").path, create, 0o600)
+        for (index, descriptor) in inherited.enumerated() {
+            posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(3 + index))
+        }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct CommandTests {
     private static let commands: [(arguments: [String], code: Int32)] = [
         (["version"], 0), (["help"], 0), (["help", "serve"], 0), (["--help"], 0), (["serv"], 64), (["serve", "--port", "1"], 64),
-        (["check", "--config", "/nonexistent"], 78), (["--config", "/nonexistent"], 78), (["doctor"], 64),
+        (["check", "--config", "/nonexistent"], 78), (["--config", "/nonexistent"], 78), (["relay"], 64),
     ]
 
     @Test(arguments: commands)

@@ -12,7 +12,7 @@ import Testing
     private static let mail = "leak.marker+1@mail.example"
     private static let body = "upstream \"body\" leak/marker <é>"
 
-    private static func configure(_ text: inout String, _ secrets: String) {
+    private static func configure(_ text: inout String, _ secrets: String, collector: UInt16) {
         text = text.replacing(
             "january: { api_key_file: api_key,", with: "january: { api_key_file: api_key, next_api_key_file: \"\(secrets)next\",")
         text = text.replacing(
@@ -25,6 +25,7 @@ import Testing
             log: { level: debug, requests: all, format: json }
             audit: { file: audit.jsonl }
             end_user_id: { from: mapped }
+            tracing: { otlp_url: "http://127.0.0.1:\(collector)/?key=leak-marker" }
             grants: [{ when: { claim: plan, equals: nothing }, features: [], ttl_seconds: 300 }]
 
             """
@@ -61,7 +62,9 @@ import Testing
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try ServerScenario.write(folder + "next", Self.next)
         try ServerScenario.write(folder + "token", Self.management)
-        let change: @Sendable (inout String) -> Void = { Self.configure(&$0, folder) }
+        let collector = try CollectorDouble()
+        defer { collector.stop() }
+        let change: @Sendable (inout String) -> Void = { Self.configure(&$0, folder, collector: collector.port) }
         try await ServerScenario.run(change) { scenario in
             var sinks: [String: String] = [:]
             var secrets: Set<String> = [
@@ -123,6 +126,7 @@ import Testing
             try mint(try session("person", ["aud": .string("leak-marker")]))
             try mint(good, "Authorization: Basic bGVhay1tYXJrZXI6eA==\r\n")
             try mint(good, "X-Forwarded-For: leak-marker\r\nX-Request-Id: leak marker\r\n")
+            try mint(good, "traceparent: leak-marker\r\ntracestate: leak=leak-marker\r\nbaggage: leak=leak-marker\r\n")
             scenario.simulator.addFault(FaultRule(.answered(500, body: Self.body), on: .keySet, times: 1))
             let strange = Array(#"{"alg":"ES256","kid":"of-nobody"}"#.utf8)
             try mint(Data(strange).base64EncodedString().replacing("=", with: "") + "." + parts[1] + "." + parts[2])
@@ -186,6 +190,7 @@ import Testing
             #expect(try scenario.server.wait() == 0)
             keep("standard output", scenario.server.output)
             keep("standard error", scenario.server.errors)
+            for request in collector.requests { keep("spans", String(decoding: request.body, as: UTF8.self)) }
             keep("audit", try String(contentsOfFile: scenario.folder + "audit.jsonl", encoding: .utf8))
             for name in try FileManager.default.contentsOfDirectory(atPath: scenario.folder + "state") {
                 keep(
@@ -207,6 +212,7 @@ import Testing
                 "january_rejected_request",
             ] {
                 #expect(sinks["answers"]?.contains(code) == true, "\(code)")
+                #expect(sinks["spans"]?.contains("\"\(code)\"") == true, "\(code)")
             }
             for (name, sink) in sinks {
                 let text = sink.lowercased().utf8.map { $0 == 0 ? 32 : CChar(bitPattern: $0) } + [0]

@@ -41,7 +41,8 @@ import Testing
             #expect(alone.admitted + alone.limited == 3 * (Self.burst + 10))
             #expect(try replicas.degraded() == [1, 1, 1])
             try replicas.redis.start()
-            try replicas.areShared()
+            // Two seconds are promised; the rest is for a machine that does more than this.
+            try replicas.areShared(within: 6)
             let counts = try replicas.mintTogether(perReplica: 30)
             #expect(counts.admitted == Self.burst)
             #expect(counts.limited == 90 - Self.burst)
@@ -269,7 +270,9 @@ private final class Replicas {
     }
 
     /// All three ask Redis.
-    func areShared() throws { try eventually("degraded") { try degraded() == [0, 0, 0] } }
+    func areShared(within seconds: Double = 20) throws {
+        try eventually("degraded", within: seconds) { try degraded() == [0, 0, 0] }
+    }
 
     private func get(_ path: String, _ port: UInt16) throws -> String {
         let client = try RawClient(port: port, receiveTimeoutSeconds: 20)

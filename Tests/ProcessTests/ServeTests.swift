@@ -272,15 +272,6 @@ import Testing
         }
     }
 
-    @Test func sighupDoesNotEndIt() async throws {
-        try await ServerScenario.run { scenario in
-            scenario.server.send(SIGHUP)
-            _ = try scenario.server.logLine(
-                "SIGHUP: the audit file was opened again; the configuration is read only at the start in this version")
-            #expect(try scenario.exchange("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").hasPrefix("HTTP/1.1 200 "))
-        }
-    }
-
     // MARK: Secrets
 
     @Test func theLogHoldsNoSecretAtAnyLevel() async throws {

@@ -15,15 +15,19 @@ final class ServerScenario {
     /// Runs a blocking scenario on a thread of its own.
     static func run(
         _ change: @escaping @Sendable (inout String) -> Void = { _ in }, environment: [String: String] = [:],
-        blocked: [Int32] = [], shell: String? = nil, _ body: @escaping @Sendable (ServerScenario) throws -> Void
+        blocked: [Int32] = [], shell: String? = nil, files: [String: String] = [:], inherited: [Int32] = [],
+        _ body: @escaping @Sendable (ServerScenario) throws -> Void
     ) async throws {
         try await onOwnThread {
-            let scenario = try ServerScenario(change, environment, blocked, shell)
+            let scenario = try ServerScenario(change, environment, blocked, shell, files, inherited)
             try body(scenario)
         }
     }
 
-    private init(_ change: (inout String) -> Void, _ environment: [String: String], _ blocked: [Int32], _ shell: String?) throws {
+    private init(
+        _ change: (inout String) -> Void, _ environment: [String: String], _ blocked: [Int32], _ shell: String?,
+        _ files: [String: String], _ inherited: [Int32]
+    ) throws {
         var configuration = Simulator.Configuration()
         // Made in no time, unlike RSA keys.
         configuration.algorithms = [.es256]
@@ -34,12 +38,23 @@ final class ServerScenario {
         var text = Self.configuration(simulator)
         change(&text)
         try Self.write(folder + "api_key", SimulatorSettings.developmentKey)
+        try Self.makeMount(folder + "mount/")
+        for (name, content) in files { try Self.write(folder + name, content) }
         try Self.write(folder + "config.yaml", text)
         server = try Child(
-            ["serve", "--config", folder + "config.yaml"], environment: environment, blocked: blocked, shell: shell)
+            ["serve", "--config", folder + "config.yaml"], environment: environment, blocked: blocked, shell: shell,
+            inherited: inherited)
         let line = try server.logLine("listening")
         port = try Self.port(line["listen"])
         managementPort = (try? Self.port(line["management"])) ?? 0
+    }
+
+    /// The API key once more, as a kubelet mounts secrets.
+    private static func makeMount(_ mount: String) throws {
+        try FileManager.default.createDirectory(atPath: mount + "..v1", withIntermediateDirectories: true)
+        try write(mount + "..v1/api_key", SimulatorSettings.developmentKey)
+        try FileManager.default.createSymbolicLink(atPath: mount + "..data", withDestinationPath: "..v1")
+        try FileManager.default.createSymbolicLink(atPath: mount + "api_key", withDestinationPath: "..data/api_key")
     }
 
     deinit {
@@ -79,8 +94,10 @@ final class ServerScenario {
         try simulator.session(SessionOrder(subject: subject, audience: ["app"]))
     }
 
-    static func mint(_ session: String) -> String {
-        "POST /january/client-token HTTP/1.1\r\nHost: app.example\r\nAuthorization: Bearer \(session)\r\nContent-Length: 0\r\n\r\n"
+    static func mint(_ session: String, closes: Bool = false) -> String {
+        let close = closes ? "Connection: close\r\n" : ""
+        return
+            "POST /january/client-token HTTP/1.1\r\nHost: app.example\r\n\(close)Authorization: Bearer \(session)\r\nContent-Length: 0\r\n\r\n"
     }
 
     func exchange(_ request: String, port: UInt16? = nil) throws -> String {
@@ -102,6 +119,16 @@ final class ServerScenario {
         }
         throw Child.Failure(what: "\(what): \(server.output)\(server.errors)")
     }
+
+    /// One sample of the metrics page, by its whole name; 0 where there is none.
+    func metric(_ name: String) throws -> Double {
+        for line in try get("/metrics").split(separator: "\n") where line.hasPrefix("january_endpoint_\(name) ") {
+            return Double(line.split(separator: " ").last?.filter { $0 != "\r" } ?? "") ?? -1
+        }
+        return 0
+    }
+
+    func write(_ name: String, _ text: String) throws { try Self.write(folder + name, text) }
 
     func becomesReady() throws {
         try eventually("not ready") { try get("/readyz").hasPrefix("HTTP/1.1 200 ") }

@@ -84,6 +84,23 @@ import Testing
         }
     }
 
+    /// A limit that was made smaller, or a clock that went back an hour.
+    @Test func aCellThatLiesTooFarAheadIsOverWhenItWasSaidToBe() async throws {
+        let server = try await onOwnThread { try RedisServer() }
+        let redis = try RedisOnLoop(server.url)
+        let charge = Charge(
+            .all, key: LimitKey(high: 0, low: 0), rule: GCRARule(requests: 1, periodNanoseconds: 1_000_000_000, burst: 2))
+        let argument = String(decoding: LimitScript.argument(charge), as: UTF8.self)
+        let start: Int64 = 1_795_996_800_000_000_000
+        _ = try await redis.ask("SET cell-1 1796000400.000000500")
+        for (after, wait) in [(0, 3_000_000_000), (2_999_999_000, 1_000), (3_000_000_000, 0)] as [(Int64, Int64)] {
+            try await redis.setClock(start + after)
+            let reply = try await redis.run(Self.script, keys: ["hold", "cell-1"], arguments: [argument])
+            let expected = [-2, wait > 0 ? 1 : 0, wait / 1_000_000_000, wait % 1_000_000_000]
+            #expect(reply == .success(.array(expected.map { .integer($0) })), "after \(after)")
+        }
+    }
+
     @Test func whatStandsThereAndIsNoCellCountsAsIdle() async throws {
         let server = try await onOwnThread { try RedisServer() }
         let redis = try RedisOnLoop(server.url)

@@ -164,6 +164,38 @@ import Testing
         #expect(try await fixture.charge([Self.endUser]) == .allowed)
     }
 
+    /// 50 ms are promised, and timers fire up to 5 ms late.
+    @Test func aRequestWaitsNoLongerThanIsPromised() {
+        #expect(RedisLimitStore.maxWait <= .milliseconds(45))
+    }
+
+    /// With the store that decides in the product: two limits of one person stay two while Redis is away.
+    @Test func whileRedisIsAwayASignOutCostsNoMint() async throws {
+        let server = try await onOwnThread { try RedisServer() }
+        let fixture = try StoreFixture(server.url, fallback: MemoryLimitStore())
+        #expect(try await fixture.charge([Self.endUser]) == .allowed)
+        await onOwnThreadOrNot { server.kill() }
+        try await eventually("noticed") { fixture.health.isDegraded }
+        let signOut = Charge(
+            .selfService, key: Self.endUser.key, rule: GCRARule(requests: 6, periodNanoseconds: 3_600_000_000_000, burst: 6))
+        for _ in 0..<6 { #expect(try await fixture.charge([signOut]) == .allowed) }
+        for _ in 0..<3 { #expect(try await fixture.charge([Self.endUser]) == .allowed) }
+        guard case .limited(.endUser, let wait) = try await fixture.charge([Self.endUser]) else { return #expect(Bool(false)) }
+        #expect(wait <= 10_000_000_000)
+    }
+
+    /// A request that no limit is for learns of it, too.
+    @Test func aHoldReachesWhoHasNothingToCharge() async throws {
+        let server = try await onOwnThread { try RedisServer() }
+        let (first, second) = (try StoreFixture(server.url), try StoreFixture(server.url))
+        await first.onLoop { store, _ in store.hold(for: .seconds(20)) }
+        try await eventually("held") { (try? server.ask("EXISTS january-endpoint:{limits}:hold:acc0")) == ":1\r\n" }
+        try await eventually("told") {
+            _ = try? await second.charge([])
+            return second.holds.withLock { !$0.isEmpty }
+        }
+    }
+
     @Test func withoutTimeLeftNobodyIsAsked() async throws {
         let server = try await onOwnThread { try RedisServer() }
         let fixture = try StoreFixture(server.url)
@@ -220,6 +252,7 @@ final class FallbackStore: LimitStore, Sendable {
 /// One replica: a store on a loop of its own.
 final class StoreFixture: Sendable {
     let loop: EventLoop
+    /// What is asked where the test gives no other.
     let fallback = FallbackStore()
     let log = LogMemory()
     let health: LimiterHealth
@@ -227,7 +260,10 @@ final class StoreFixture: Sendable {
     private let store: LoopBound<RedisLimitStore>
 
     /// - Parameter maxWait: longer than in the product, so that a busy machine is no failure of Redis.
-    init(_ url: String, account: [UInt8] = [0xAC, 0xC0], maxWait: Duration = .seconds(10)) throws {
+    init(
+        _ url: String, account: [UInt8] = [0xAC, 0xC0], maxWait: Duration = .seconds(10),
+        fallback other: (any LimitStore & Sendable)? = nil
+    ) throws {
         let loop = try EventLoop(name: "store-test")
         loop.start()
         self.loop = loop
@@ -237,7 +273,8 @@ final class StoreFixture: Sendable {
         health = LimiterHealth(
             address: "redis", log: Log(time: SystemTime(), output: log), metrics: Metrics(), time: SystemTime())
         let store = RedisLimitStore(
-            loop: loop, client: RedisClient(loop: loop, service: service, settings: settings), fallback: fallback, health: health,
+            loop: loop, client: RedisClient(loop: loop, service: service, settings: settings), fallback: other ?? fallback,
+            health: health,
             account: account,
             maxWait: maxWait)
         let holds = holds

@@ -20,6 +20,7 @@ final class EndpointFixture: Sendable {
     let port: UInt16
     let managementPort: UInt16
     private let folder: URL
+    private let text: String
 
     static let sessionSecret = "0123456789abcdef0123456789abcdef"
     static let issuer = "https://login.test"
@@ -85,6 +86,7 @@ final class EndpointFixture: Sendable {
             \(defaults)
             \(more)
             """.replacingOccurrences(of: "ORIGIN", with: simulator.origin)
+        self.text = text
         let reader = ConfigReader.parse(text, name: "test.yaml", folder: folder.path + "/")
         guard let config = RootConfig.read(reader) else {
             throw TimedOut(what: "configuration: \(reader.problems.map(\.description).joined(separator: "\n"))\n\(text)")
@@ -135,6 +137,23 @@ final class EndpointFixture: Sendable {
         endpoint.stop {}
         simulator.stop()
         try? FileManager.default.removeItem(at: folder)
+    }
+
+    // MARK: Reloading
+
+    /// Reads the configuration again, its text changed before, and puts it in force.
+    func reload(_ cause: ReloadCause = .signal, _ change: (inout String) -> Void = { _ in }) async throws -> ReloadResult {
+        var text = text
+        change(&text)
+        let reader = ConfigReader.parse(text, name: "test.yaml", folder: folder.path + "/")
+        guard let config = RootConfig.read(reader) else {
+            throw TimedOut(what: "configuration: \(reader.problems.map(\.description).joined(separator: "\n"))\n\(text)")
+        }
+        return try await onOwnThread { [endpoint] in endpoint.reload(to: config, cause: cause) }
+    }
+
+    func write(_ name: String, _ text: String) throws {
+        try Data(text.utf8).write(to: folder.appendingPathComponent(name))
     }
 
     // MARK: Asking

@@ -17,14 +17,17 @@ struct ManagementAccess {
         case unreadable
     }
 
-    private let tokens: [ManagementToken]
+    private var tokens: [ManagementToken]
     private let isOffLoopback: Bool
     private var wrongTokens = WrongTokens()
 
     init(_ config: ManagementConfig) {
         tokens = config.tokens
-        isOffLoopback = !(config.address?.socketAddress.isLoopbackOrLocal ?? true)
+        isOffLoopback = !(config.address?.isLoopbackOrLocal ?? true)
     }
+
+    /// Other tokens; what addresses have sent wrong ones stays counted.
+    mutating func replace(_ config: ManagementConfig) { tokens = config.tokens }
 
     /// - Parameter reads: the request changes nothing, so the token may come as the password of HTTP Basic, as scrapers and browsers
     ///   send it. A change needs Bearer: no browser adds that by itself to a request that somebody else's page makes.

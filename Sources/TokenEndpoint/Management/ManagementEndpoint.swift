@@ -16,15 +16,17 @@ final class ManagementEndpoint: RequestHandler {
         let status: StatusReport
         /// `nil`: there is no state.
         let control: (any RevocationControl)?
+        /// `nil`: nothing is traced.
+        let tracer: LoopTracer?
     }
 
     private let loop: EventLoop
     private let metrics: Metrics
     private let log: Log
-    private let lines: ManagementLines
+    private var lines: ManagementLines
     private var access: ManagementAccess
     private var responder = Responder()
-    private let subjects: SubjectMapping
+    private var subjects: SubjectMapping
     private var revocations: RevocationHandler
     private var parts: Parts?
 
@@ -47,6 +49,14 @@ final class ManagementEndpoint: RequestHandler {
     /// Requests that wait for the state, or for January.
     var unansweredCount: Int { revocations.unansweredCount }
 
+    /// Requests that are under way keep the old configuration.
+    func replace(_ config: RootConfig) {
+        lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
+        access.replace(config.management)
+        subjects = SubjectMapping(config)
+        revocations = RevocationHandler(loop: loop, control: parts?.control, subjects: subjects)
+    }
+
     // MARK: RequestHandler
 
     /// In this order: is there such a path, such a method, may this caller, is it JSON that is sent.
@@ -65,6 +75,7 @@ final class ManagementEndpoint: RequestHandler {
     func handle(_ exchange: ServerExchange) {
         let id = responder.makeRequestID()
         lines.follow(exchange, id)
+        follow(exchange, id)
         switch ManagementRoute(exchange.head.target) {
         case .health?: exchange.respond(responder.json(status: 200, Array(#"{"status":"ok"}"#.utf8), id: id))
         case .ready?:
@@ -109,7 +120,26 @@ final class ManagementEndpoint: RequestHandler {
         let id = responder.makeRequestID()
         let response = responder.problem(Self.forOperators(problem), id: id)
         lines.write(exchange, id, response)
+        trace(of: exchange)?.ended(status: response.status, requestID: id)
         return .answer(response)
+    }
+
+    // MARK: Traces
+
+    /// Ends the span when the response is given, whenever that is.
+    private func follow(_ exchange: ServerExchange, _ id: RequestID) {
+        guard let trace = trace(of: exchange) else { return }
+        let other = exchange.onResponse
+        exchange.onResponse = { response in
+            other?(response)
+            trace.ended(status: response.status, requestID: id)
+        }
+    }
+
+    /// Of what people and programs ask for; probes and scrapes come every few seconds and would be most of all spans.
+    private func trace(of exchange: ServerExchange) -> RequestTrace? {
+        guard let tracer = parts?.tracer, let route = ManagementRoute(exchange.head.target)?.traced else { return nil }
+        return tracer.begin(exchange, route: route)
     }
 
     // MARK: Access

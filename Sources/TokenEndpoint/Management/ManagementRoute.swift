@@ -63,6 +63,17 @@ enum ManagementRoute: Equatable {
         }
     }
 
+    /// `http.route` of its spans, which hold no end user's ID; `nil`: it has none.
+    var traced: String? {
+        switch self {
+        case .revocations: Self.revocationsPath
+        case .revocation: Self.revocationsPath + "/{id}"
+        case .endUser: "/january/end-users/{end_user_id}"
+        case .block: "/january/end-users/{end_user_id}/block"
+        case .health, .ready, .metrics, .status, .everything: nil
+        }
+    }
+
     func allows(_ method: Method) -> Bool {
         switch (self, method) {
         case (.health, .get), (.health, .head), (.ready, .get), (.ready, .head), (.metrics, .get), (.metrics, .head): true

@@ -15,26 +15,25 @@ final class StatusReport: Sendable {
     private static let maxKeyIDLength = 128
 
     private let shared: SharedParts
-    private let generation: Generation
+    private let inForce: InForce
+    private var generation: Generation { inForce.value.generation }
     private let readiness: Readiness
     private let server: Server
     private let client: HTTPClientCounters
-    private let limiterHealth: LimiterHealth?
     private let state: StateParts
     private let revocations: RevocationService?
     private let time: any TimeSource
     private let startedAt: MonotonicInstant
 
     init(
-        shared: SharedParts, generation: Generation, readiness: Readiness, server: Server, client: HTTPClientCounters,
-        limiterHealth: LimiterHealth?, state: StateParts, revocations: RevocationService?, time: any TimeSource
+        shared: SharedParts, inForce: InForce, readiness: Readiness, server: Server, client: HTTPClientCounters,
+        state: StateParts, revocations: RevocationService?, time: any TimeSource
     ) {
         self.shared = shared
-        self.generation = generation
+        self.inForce = inForce
         self.readiness = readiness
         self.server = server
         self.client = client
-        self.limiterHealth = limiterHealth
         self.state = state
         self.revocations = revocations
         self.time = time
@@ -112,7 +111,7 @@ final class StatusReport: Sendable {
         let names = RateLimits.order + (generation.config.selfService.isOn ? [.selfService] : [])
         return .object([
             "store": .string(config.store.redis == nil ? "memory" : "redis"),
-            "degraded": .bool(limiterHealth?.isDegraded ?? false), "mode": .string(config.mode.rawValue),
+            "degraded": .bool(inForce.value.limits?.health.isDegraded ?? false), "mode": .string(config.mode.rawValue),
             "cells": .count(usage.cells), "most_cells": .count(MemoryLimitStore.maxCells),
             "evictions_total": .count(usage.evictions),
             "rules": .array(names.compactMap { name in config.rule(of: name).map { limit(name, $0, now) } }),
