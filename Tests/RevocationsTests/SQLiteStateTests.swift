@@ -56,11 +56,12 @@ import Testing
 
     @Test func fencesAndPendingWorkAreThereAfterARestart() async throws {
         defer { removeFolder() }
-        let (first, store) = try open()
+        let time = TestTime()
+        let (first, store) = try open(time: time)
         try await revoke(store, 1)
         try await revoke(store, 2, .none)
         try await close(store, isOrderly: false)
-        let (second, again) = try open()
+        let (second, again) = try open(time: time)
         #expect(
             second.findings
                 == {
@@ -73,8 +74,9 @@ import Testing
         let due = Promise<Result<DueWork, StateError>>("due")
         again.claim(limit: 10, now: WallInstant(nanosecondsSinceEpoch: .max), except: [], completion: { due.fulfil($0) })
         #expect(try await due.value().get().records.map(\.endUserID) == ["user-1", "user-2"])
+        time.advance(by: RevocationRecord.lateDelay)
         try await close(again)
-        let (third, last) = try open()
+        let (third, last) = try open(time: time)
         #expect(!third.findings.wasUnclean)
         try await close(last)
     }
