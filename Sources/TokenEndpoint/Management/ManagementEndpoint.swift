@@ -28,6 +28,7 @@ final class ManagementEndpoint: RequestHandler {
     private var responder = Responder()
     private var subjects: SubjectMapping
     private var revocations: RevocationHandler
+    private let unanswered = RevocationHandler.Unanswered()
     private var parts: Parts?
 
     init(loop: EventLoop, metrics: Metrics, log: Log, config: RootConfig) {
@@ -37,24 +38,24 @@ final class ManagementEndpoint: RequestHandler {
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access = ManagementAccess(config.management)
         subjects = SubjectMapping(config)
-        revocations = RevocationHandler(loop: loop, control: nil, subjects: subjects)
+        revocations = RevocationHandler(loop: loop, control: nil, subjects: subjects, unanswered: unanswered)
     }
 
     /// The state is open, or there is none.
     func started(_ parts: Parts) {
         self.parts = parts
-        revocations = RevocationHandler(loop: loop, control: parts.control, subjects: subjects)
+        revocations = RevocationHandler(loop: loop, control: parts.control, subjects: subjects, unanswered: unanswered)
     }
 
     /// Requests that wait for the state, or for January.
-    var unansweredCount: Int { revocations.unansweredCount }
+    var unansweredCount: Int { unanswered.count }
 
     /// Requests that are under way keep the old configuration.
     func replace(_ config: RootConfig) {
         lines = ManagementLines(loop: loop, log: log, requests: config.log.requests)
         access.replace(config.management)
         subjects = SubjectMapping(config)
-        revocations = RevocationHandler(loop: loop, control: parts?.control, subjects: subjects)
+        revocations = RevocationHandler(loop: loop, control: parts?.control, subjects: subjects, unanswered: unanswered)
     }
 
     // MARK: RequestHandler

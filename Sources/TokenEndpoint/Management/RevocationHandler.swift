@@ -12,11 +12,16 @@ final class RevocationHandler {
     private let control: (any RevocationControl)?
     private let subjects: SubjectMapping
     private let responder = Responder()
-    /// Requests whose answer the revocations still owe.
-    private(set) var unansweredCount = 0
+    private let unanswered: Unanswered
 
-    init(loop: EventLoop, control: (any RevocationControl)?, subjects: SubjectMapping) {
+    /// Requests whose answer the revocations still owe, whichever handler they came to. On the loop.
+    final class Unanswered {
+        fileprivate(set) var count = 0
+    }
+
+    init(loop: EventLoop, control: (any RevocationControl)?, subjects: SubjectMapping, unanswered: Unanswered) {
         self.loop = loop
+        self.unanswered = unanswered
         self.control = control
         self.subjects = subjects
     }
@@ -129,12 +134,12 @@ final class RevocationHandler {
         _ respond: @escaping @Sendable (RevocationHandler, ServerExchange, Value) -> Void
     ) -> @Sendable (Result<Value, RevocationError>) -> Void {
         let loop = loop
-        unansweredCount += 1
+        unanswered.count += 1
         let bound = LoopBound((handler: self, exchange: exchange), on: loop)
         return { result in
             loop.execute {
                 let (handler, exchange) = bound.value
-                handler.unansweredCount -= 1
+                handler.unanswered.count -= 1
                 switch result {
                 case .success(let value): respond(handler, exchange, value)
                 case .failure(.notFound) where notFound != nil:
