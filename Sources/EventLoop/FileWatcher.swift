@@ -86,7 +86,8 @@ package final class FileWatcher: Sendable {
                 watched.paths = files.paths
                 watchFolders(&watched)
                 changes = FileChanges(
-                    Self.looks(files.paths, readAfter: files.readAfter), now: time.monotonic(), settings: settings)
+                    Self.looks(files.paths, readAfter: files.readAfter, now: time.wall()), now: time.monotonic(),
+                    settings: settings)
             }
             waitForEvents(until: changes.nextLook)
             readEvents(watched, &changes)
@@ -170,10 +171,14 @@ package final class FileWatcher: Sendable {
     /// The kernel's clock for files is up to one tick behind.
     private static let tick: Int64 = 10_000_000
 
-    private static func looks(_ paths: [String], readAfter: WallInstant) -> [FileChanges.Look?] {
+    /// What has changed since it was read began is not known. A time that lies ahead of our clock (a file server's clock, a clock that was set back)
+    /// says nothing about that: taken for a change it would be one again after every reload.
+    private static func looks(_ paths: [String], readAfter: WallInstant, now: WallInstant) -> [FileChanges.Look?] {
         paths.map { path in
             guard let look = look(path) else { return nil }
-            return look.changed >= readAfter.nanosecondsSinceEpoch - tick ? .unknown : look
+            let mayHaveChanged =
+                look.changed >= readAfter.nanosecondsSinceEpoch - tick && look.changed <= now.nanosecondsSinceEpoch + tick
+            return mayHaveChanged ? .unknown : look
         }
     }
 

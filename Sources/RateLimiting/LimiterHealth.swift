@@ -26,8 +26,6 @@ package final class LimiterHealth: Sendable {
         self.time = time
         degraded = metrics.gauge(
             "limiter_degraded", help: "1 while the rate limits are counted by this process alone because Redis fails.")
-        // Whatever store there was before.
-        degraded.set(0)
         localDecisions = metrics.counter(
             "limiter_local_decisions_total", help: "Decisions of rate limits made by this process alone because Redis failed.")
     }

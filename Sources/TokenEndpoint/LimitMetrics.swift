@@ -16,6 +16,7 @@ final class LimitMetrics: Sendable {
     private let limited: [LimitName: Counter]
     private let last: [LimitName: Lock<Refusal?>]
     private let unconfiguredProxy: Counter
+    private let degraded: Gauge
     let silentProxies: Counter
     let forgedAddresses: Counter
     private let hasWarned = Atomic(false)
@@ -43,9 +44,9 @@ final class LimitMetrics: Sendable {
             help:
                 "Requests whose client address is one that nobody has (RFC 5737, RFC 3849): a proxy has passed on what the caller wrote."
         )
-        metrics.gauge(
-            "limiter_degraded", help: "1 while the rate limits are counted by this process alone because Redis fails."
-        ).set(0)
+        degraded = metrics.gauge(
+            "limiter_degraded", help: "1 while the rate limits are counted by this process alone because Redis fails.")
+        degraded.set(0)
         metrics.gauges("limiter_cells", help: "Places for cells of rate limits that memory is held for.") {
             [([], Double(store.usage.cells))]
         }
@@ -53,6 +54,9 @@ final class LimitMetrics: Sendable {
             [([], Double(store.usage.evictions))]
         }
     }
+
+    /// Another store has taken the place of the one before, whose last word the gauge may still say.
+    func sharedLimitsChanged(isDegraded: Bool) { degraded.set(isDegraded ? 1 : 0) }
 
     /// - Parameter wait: nanoseconds until the same request would be let through.
     func countLimited(by limit: LimitName, rule: GCRARule, wait: Int64, now: MonotonicInstant) {

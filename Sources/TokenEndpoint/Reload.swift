@@ -101,18 +101,23 @@ extension TokenEndpoint {
         upstream.takeOver(config)
         certificate.replace(config.tls)
         server.replace(config.http.server)
-        if january.replaceKeys(first: config.january.apiKey, next: config.january.nextAPIKey) { recordNewKeys() }
-        if before.origin != january.origin || before.pathPrefix != january.pathPrefix {
-            // What was heard of another January says nothing about this one.
-            january.mintBreaker.keyChanged()
-            january.revocationBreaker.keyChanged()
-        }
+        let isSameJanuary = before.origin == january.origin && before.pathPrefix == january.pathPrefix
+        if isSameJanuary { replaceKeys(january, config) }
         readiness.replace(verifiers)
         let keys = limitsDiffer ? SharedLimits.keys(config) : nil
         onEachLoop { [self] loop, endpoint in
             changeOver(endpoint, on: loop, to: generation, upstream, shares: upstream.sharesJanuary(with: old.upstream))
             if let keys { endpoint.replace(limits?.makeStore(on: loop, shared) ?? shared.localLimits, keys: keys) }
         }
+        if !isSameJanuary {
+            // Only now does nobody begin a mint at the old January any more: its requests are not to carry the other one's key.
+            replaceKeys(january, config)
+            // What was heard of another January says nothing about this one.
+            january.mintBreaker.keyChanged()
+            january.revocationBreaker.keyChanged()
+        }
+        // The old stores have ended.
+        if limitsDiffer { shared.limitMetrics.sharedLimitsChanged(isDegraded: limits?.health.isDegraded ?? false) }
         replaceManagement(config)
         // Who waits for a key of a set that goes has at most two seconds to wait.
         after(Self.afterlife) { old.generation.verifiers.stop(inFavourOf: verifiers) }
@@ -264,6 +269,10 @@ extension TokenEndpoint {
             }
         case .draining: log.write(.warning, "not reloaded: the server is draining", [causeField])
         }
+    }
+
+    private func replaceKeys(_ january: JanuaryService, _ config: RootConfig) {
+        if january.replaceKeys(first: config.january.apiKey, next: config.january.nextAPIKey) { recordNewKeys() }
     }
 
     private func recordNewKeys() {

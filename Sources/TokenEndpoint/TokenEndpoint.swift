@@ -128,7 +128,8 @@ package final class TokenEndpoint: Sendable {
         }
         self.state = state
         let tracing = try Tracing.start(
-            config, listening: publicAddress, upstream: upstream, log: log, metrics: metrics, time: time)
+            config, listening: publicAddress, management: managementAddress, upstream: upstream, log: log, metrics: metrics,
+            time: time)
         self.tracing = tracing
         let lifecycle = Lifecycle()
         let keys = KeyRing(first: config.january.apiKey, next: config.january.nextAPIKey, userAgent: Self.userAgent)

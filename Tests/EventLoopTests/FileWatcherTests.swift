@@ -13,9 +13,9 @@ import Testing
         private let counter = Lock(0)
         let watcher: FileWatcher
 
-        init(_ settings: FileChanges.Settings = Place.quick) throws {
+        init(_ settings: FileChanges.Settings = Place.quick, time: any TimeSource = SystemTime()) throws {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-            watcher = try FileWatcher(settings: settings, time: SystemTime()) { [counter] in counter.withLock { $0 += 1 } }
+            watcher = try FileWatcher(settings: settings, time: time) { [counter] in counter.withLock { $0 += 1 } }
         }
 
         deinit {
@@ -52,6 +52,11 @@ import Testing
             try await eventually("\(what): \(self.count)") { self.count >= count }
             #expect(self.count == count, "\(what)")
         }
+    }
+
+    private struct AnHourBehind: TimeSource {
+        func monotonic() -> MonotonicInstant { SystemTime().monotonic() }
+        func wall() -> WallInstant { SystemTime().wall() + .seconds(-3600) }
     }
 
     @Test func everyMannerOfChangingAFileIsSeenOnce() async throws {
@@ -131,6 +136,17 @@ import Testing
         try place.write("key", "one")
         place.watcher.watch([place.folder + "key"], readAfter: before)
         try await place.changes(to: 1, "since the start")
+    }
+
+    /// A file server's clock may be ahead of ours, and ours may have been set back.
+    @Test func aTimeThatLiesAheadOfOurClockIsNoChange() async throws {
+        let place = try Place(time: AnHourBehind())
+        try place.write("key", "one")
+        place.watcher.watch([place.folder + "key"], readAfter: AnHourBehind().wall())
+        try await Task.sleep(for: .milliseconds(100))
+        #expect(place.count == 0)
+        try place.write("key", "two")
+        try await place.changes(to: 1, "written")
     }
 
     @Test func aPathIsFollowedLinkByLink() throws {

@@ -134,7 +134,7 @@ import Testing
 
     /// What the collector asks for is kept to; where the batch would grow too old for it, the batch goes, and not the wait.
     @Test(arguments: [
-        (0.0, SpanExportMachine.Action.wait(until: at(2))), (7, .wait(until: at(9))), (58, .wait(until: at(60))),
+        (0.0, SpanExportMachine.Action.wait(until: at(2.75))), (7, .wait(until: at(9))), (58, .wait(until: at(60))),
         (58.5, .drop(thenWaitUntil: at(60.5))), (299, .drop(thenWaitUntil: at(301))), (300, .drop(thenWaitUntil: at(302))),
         (301, .drop(thenWaitUntil: at(302))), (1e6, .drop(thenWaitUntil: at(302))),
     ])

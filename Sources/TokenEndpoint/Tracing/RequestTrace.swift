@@ -79,7 +79,9 @@ final class RequestTrace {
     /// The response has been given.
     func ended(_ outcome: RequestOutcome) {
         guard context.isSampled else { return }
-        var span = begin(status: outcome.status, error: outcome.code?.rawValue, requestID: outcome.requestID, outcome.duration)
+        var span = begin(
+            tracer.shared.server, status: outcome.status, error: outcome.code?.rawValue, requestID: outcome.requestID,
+            outcome.duration)
         if let code = outcome.code { span.add("january_endpoint.code", code.rawValue) }
         if !outcome.reason.isEmpty { span.add("january_endpoint.reason", outcome.reason) }
         if let id = outcome.januaryRequestID { span.add("january_endpoint.january_request_id", id) }
@@ -92,13 +94,16 @@ final class RequestTrace {
     /// The same for the management listener, where the response is all there is.
     func ended(status: Int, requestID: RequestID) {
         guard context.isSampled else { return }
-        var span = begin(status: status, error: nil, requestID: requestID, nil)
+        var span = begin(
+            tracer.shared.managementServer ?? tracer.shared.server, status: status, error: nil, requestID: requestID, nil)
         span.end(isError: status >= 500)
         tracer.export(span.bytes)
     }
 
     /// - Parameter error: the word for a failure, where there is a better one than its status.
-    private func begin(status: Int, error: String?, requestID: RequestID, _ duration: Duration?) -> SpanText {
+    private func begin(
+        _ server: SpanServer, status: Int, error: String?, requestID: RequestID, _ duration: Duration?
+    ) -> SpanText {
         let end = duration.map { began + $0 } ?? tracer.now
         let word = method == .other ? "HTTP" : method.label
         var span = SpanText(
@@ -109,9 +114,9 @@ final class RequestTrace {
         if let route { span.add("http.route", route) }
         // A path that is none of ours may be anything, a secret pasted into the wrong place included.
         span.add("url.path", route ?? "REDACTED")
-        span.add("url.scheme", "http")
-        span.add("server.address", tracer.shared.server.address)
-        if let port = tracer.shared.server.port { span.add("server.port", port) }
+        span.add("url.scheme", server.scheme)
+        span.add("server.address", server.address)
+        if let port = server.port { span.add("server.port", port) }
         span.add("network.protocol.version", isHTTP10 ? "1.0" : "1.1")
         if status >= 500 { span.add("error.type", error ?? String(status)) }
         span.add("january_endpoint.request_id", requestID.text)

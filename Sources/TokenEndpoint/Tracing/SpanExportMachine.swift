@@ -98,7 +98,9 @@ struct SpanExportMachine {
             case .delivered: return goOn(waiting: waiting, isFull: isFull, now: now)
             case .refused: return drop(then: goOn(waiting: waiting, isFull: isFull, now: now))
             case .failed(let retryAfter):
-                let pause = retryAfter.map { min($0, settings.maxHold) } ?? self.pause(after: attempt, jitter)
+                // Whatever is asked for, never faster than we would by ourselves.
+                let own = self.pause(after: attempt, jitter)
+                let pause = retryAfter.map { max(own, min($0, settings.maxHold)) } ?? own
                 let until = now + pause
                 if attempt < settings.maxAttempts, until <= since + settings.maxAge {
                     state = .pausing(attempt: attempt, since: since)

@@ -18,6 +18,8 @@ final class Tracing: Sendable {
     let sampler: SpanSampler
     /// Where we listen, as spans say it.
     let server: SpanServer
+    /// `nil`: there is no management listener.
+    let managementServer: SpanServer?
     private let counters: SpanCounters
     /// Of its own: making and sending a batch takes its time, which is nobody's.
     let loop: EventLoop
@@ -25,7 +27,8 @@ final class Tracing: Sendable {
 
     /// - Returns: `nil` where nothing is traced.
     static func start(
-        _ config: RootConfig, listening: SocketAddress, upstream: UpstreamParts, log: Log, metrics: Metrics,
+        _ config: RootConfig, listening: SocketAddress, management: SocketAddress?, upstream: UpstreamParts, log: Log,
+        metrics: Metrics,
         time: any TimeSource, settings: SpanExportMachine.Settings = .init()
     ) throws(TokenEndpoint.StartError) -> Tracing? {
         guard let collector = config.tracing.collector else { return nil }
@@ -33,7 +36,8 @@ final class Tracing: Sendable {
             let loop = try EventLoop(name: "tracing", time: time)
             loop.start()
             return Tracing(
-                collector, config.tracing, listening: listening, loop: loop, upstream: upstream, log: log, metrics: metrics,
+                collector, config.tracing, SpanServer(listening, scheme: config.tls == nil ? "http" : "https"),
+                management.map { SpanServer($0, scheme: "http") }, loop: loop, upstream: upstream, log: log, metrics: metrics,
                 settings: settings)
         } catch {
             throw .system(error)
@@ -41,7 +45,8 @@ final class Tracing: Sendable {
     }
 
     private init(
-        _ collector: TracingConfig.Collector, _ config: TracingConfig, listening: SocketAddress, loop: EventLoop,
+        _ collector: TracingConfig.Collector, _ config: TracingConfig, _ server: SpanServer, _ managementServer: SpanServer?,
+        loop: EventLoop,
         upstream: UpstreamParts, log: Log, metrics: Metrics, settings: SpanExportMachine.Settings
     ) {
         let queue = SpanQueue()
@@ -55,7 +60,8 @@ final class Tracing: Sendable {
         self.counters = counters
         self.loop = loop
         sampler = SpanSampler(ratio: config.sampleRatio)
-        server = SpanServer(listening)
+        self.server = server
+        self.managementServer = managementServer
         // Made here and used on its loop only.
         self.exporter = LoopBound(
             SpanExporter(
@@ -115,8 +121,10 @@ struct SpanSampler: Sendable, Equatable {
 struct SpanServer: Sendable, Equatable {
     let address: String
     let port: Int?
+    let scheme: String
 
-    init(_ listening: SocketAddress) {
+    init(_ listening: SocketAddress, scheme: String) {
+        self.scheme = scheme
         switch listening {
         case .unix(let path):
             address = path
