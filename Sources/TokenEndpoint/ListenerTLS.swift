@@ -19,12 +19,7 @@ package struct ListenerTLS: Sendable {
         let key = section.secretFile("private_key_file")
         let timeout = section.seconds("handshake_seconds", default: .seconds(10), in: .milliseconds(100) ... .seconds(86_400))
         section.finish()
-        guard section.has("certificate_file") || section.has("private_key_file") else {
-            if section.has("handshake_seconds") {
-                section.problem("certificate_file", "required: without a certificate the listener would speak plain HTTP")
-            }
-            return nil
-        }
+        guard section.has("certificate_file") || section.has("private_key_file") else { return nil }
         if !section.has("certificate_file") { section.problem("certificate_file", "required beside private_key_file") }
         if !section.has("private_key_file") { section.problem("private_key_file", "required beside certificate_file") }
         guard let certificates, let key else { return nil }

@@ -202,7 +202,6 @@ private let curl: String? = ["/usr/bin/curl", "/bin/curl"].first { FileManager.d
             "tls.private_key_file: is not the key of the first certificate in certificate_file"
         ),
         ("certificate_file: cert.pem, private_key_file: key.pem, handshake_seconds: 0", "tls.handshake_seconds: "),
-        ("handshake_seconds: 5", "tls.certificate_file: required"),
     ])
     func aWrongSectionIsNamed(section: String, problem: String) async throws {
         try await ServerScenario.run(
