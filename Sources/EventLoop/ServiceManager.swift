@@ -49,7 +49,11 @@ package final class ServiceManager: Sendable {
     package func alive() { send("WATCHDOG=1\n") }
 
     /// Followed by ``ready(_:)`` whatever the reload comes to: the manager waits for it.
-    package func reloading(now: MonotonicInstant) { send("RELOADING=1\nMONOTONIC_USEC=\(now.nanoseconds / 1000)\n") }
+    package func reloading(now: MonotonicInstant) {
+        // Nothing would end it.
+        if isStopping.load(ordering: .relaxed) { return }
+        send("RELOADING=1\nMONOTONIC_USEC=\(now.nanoseconds / 1000)\n")
+    }
 
     /// Never blocks: a manager that does not read loses messages.
     private func send(_ text: String) {

@@ -63,13 +63,15 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// The key files were read again. A key that is current stays so as long as it is among the new ones.
+    /// The key files were read again. The next key stays current only where the first one is still the one that January has refused: a new first key has
+    /// not been tried yet, and comes first.
     ///
     /// Returns false when nothing changed.
     package func replace(first: APIKey, next: APIKey?) -> Bool {
         selection.withLock { selection in
             let before = selection
-            let replacement = Self.selection(first, next, current: before.current.key, userAgent)
+            let hasFailedOver = before.current.slot == .next && before.other?.key == first
+            let replacement = Self.selection(first, next, current: hasFailedOver ? before.current.key : nil, userAgent)
             let isSame =
                 replacement.current.key == before.current.key && replacement.current.slot == before.current.slot
                 && replacement.other?.key == before.other?.key

@@ -96,7 +96,9 @@ final class SharedParts: Sendable {
     func keySwitched(to slot: KeySlot, requestID: RequestID? = nil) {
         metrics.keySwitches(slot).add()
         var fields = requestID.map { [LogField("request_id", $0.text)] } ?? []
-        fields += [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+        let keys = keys.keys
+        fields += [LogField("slot", slot.rawValue), LogField("key_fingerprint", keys.current.key.fingerprint)]
+        if let other = keys.other { fields.append(LogField("other_key_fingerprint", other.key.fingerprint)) }
         audit.write(.keyChanged, fields)
         log.write(
             .warning, "January rejects the current API key; the other one is in use now", fields)

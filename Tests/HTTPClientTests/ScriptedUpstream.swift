@@ -10,6 +10,7 @@ final class ScriptedUpstream: Sendable {
 
     let port: UInt16
     private let listener: Int32
+    private let accepts: Bool
     private let accepted = Lock<[UpstreamConnection]>([])
     private let openNow = Lock((current: 0, peak: 0))
 
@@ -18,6 +19,7 @@ final class ScriptedUpstream: Sendable {
         tls: TLSServerContext? = nil, backlog: Int32 = 512, accepts: Bool = true,
         script: @escaping @Sendable (UpstreamConnection, Int) throws -> Void
     ) throws {
+        self.accepts = accepts
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -36,7 +38,11 @@ final class ScriptedUpstream: Sendable {
         Thread.detachNewThread {
             while true {
                 let fd = accept(listener, nil, nil)
-                guard fd >= 0 else { return }
+                guard fd >= 0 else {
+                    // By nobody else: a thread that has not come to `accept` yet would take what comes to the next socket of this number.
+                    close(listener)
+                    return
+                }
                 let connection = UpstreamConnection(fd, tls: tls)
                 let number = accepted.withLock { list in
                     list.append(connection)
@@ -61,7 +67,7 @@ final class ScriptedUpstream: Sendable {
 
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
+        if !accepts { close(listener) }
         for connection in accepted.withLock({ $0 }) { connection.interrupt() }
     }
 }

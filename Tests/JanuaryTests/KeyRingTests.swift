@@ -73,10 +73,18 @@ import Testing
         #expect(try ring.keys.current.key == Self.key("c"))
     }
 
+    /// The new key is put first, and the old one behind it, as a rotation goes.
+    @Test func aNewFirstKeyIsUsedAtOnceThoughTheOldOneStillWorks() throws {
+        let ring = try Self.ring("a", nil)
+        #expect(ring.replace(first: try Self.key("b"), next: try Self.key("a")))
+        #expect(try ring.keys.current.key == Self.key("b"))
+        #expect(ring.keys.current.slot == .first)
+    }
+
     @Test(
         arguments: [
             ("a", "b", "b", "c", "b", KeySlot.first), ("a", "b", "a", "b", "b", .next), ("a", "b", "a", "c", "a", .first),
-            ("a", "b", "c", "b", "b", .next), ("a", "b", "b", nil, "b", .first), ("a", "b", "c", nil, "c", .first),
+            ("a", "b", "c", "b", "c", .first), ("a", "b", "b", nil, "b", .first), ("a", "b", "c", nil, "c", .first),
         ] as [(String, String, String, String?, String, KeySlot)])
     func currentKeyStaysCurrentWhileItIsConfigured(
         first: String, next: String, newFirst: String, newNext: String?, current: String, slot: KeySlot

@@ -117,7 +117,7 @@ import Testing
             #expect(answer.hasPrefix("HTTP/1.1 201 ") && answer.contains("foods:read"))
             #expect(scenario.server.logLines(Self.newKeys).count == 1)
             #expect(scenario.server.logLines(Self.refused).isEmpty)
-            #expect(scenario.server.logLines(Self.reloaded).first?["cause"] as? String == "files")
+            #expect(try scenario.server.logLine(Self.reloaded)["cause"] as? String == "files")
         }
     }
 

@@ -30,7 +30,11 @@ final class ScriptedPeer: Sendable {
         Thread.detachNewThread {
             while true {
                 let fd = accept(listener, nil, nil)
-                guard fd >= 0 else { return }
+                guard fd >= 0 else {
+                    // By nobody else: a thread that has not come to `accept` yet would take what comes to the next socket of this number.
+                    close(listener)
+                    return
+                }
                 let number = accepted.withLock { count in
                     defer { count += 1 }
                     return count
@@ -49,7 +53,6 @@ final class ScriptedPeer: Sendable {
 
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         open.withLock { for fd in $0 { shutdown(fd, Int32(SHUT_RDWR)) } }
     }
 }
