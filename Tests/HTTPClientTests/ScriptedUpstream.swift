@@ -2,60 +2,32 @@ import EventLoop
 import Foundation
 import Primitives
 import TLS
+import TestSupport
 
 /// A real server on loopback that does in blocking code, on a thread per connection, whatever a test tells it to: answer in raw bytes,
 /// stall, cut, reset. With or without TLS.
 final class ScriptedUpstream: Sendable {
     struct Failure: Error { let what: String }
 
-    let port: UInt16
-    private let listener: Int32
-    private let accepts: Bool
+    private let listener: LoopbackListener
     private let accepted = Lock<[UpstreamConnection]>([])
     private let openNow = Lock((current: 0, peak: 0))
+    var port: UInt16 { listener.port }
 
     /// - Parameter script: runs for every connection, which is closed when it returns or throws. The number counts from 0.
     init(
         tls: TLSServerContext? = nil, backlog: Int32 = 512, accepts: Bool = true,
         script: @escaping @Sendable (UpstreamConnection, Int) throws -> Void
     ) throws {
-        self.accepts = accepts
-        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let listener = listener
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, backlog) == 0 && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard isListening else { throw Failure(what: "listen") }
-        port = UInt16(bigEndian: address.sin_port)
-        guard accepts else { return }
         let (accepted, openNow) = (accepted, openNow)
-        Thread.detachNewThread {
-            while true {
-                let fd = accept(listener, nil, nil)
-                guard fd >= 0 else {
-                    // By nobody else: a thread that has not come to `accept` yet would take what comes to the next socket of this number.
-                    close(listener)
-                    return
-                }
-                let connection = UpstreamConnection(fd, tls: tls)
-                let number = accepted.withLock { list in
-                    list.append(connection)
-                    return list.count - 1
-                }
-                openNow.withLock { $0 = ($0.current + 1, max($0.peak, $0.current + 1)) }
-                Thread.detachNewThread {
-                    try? connection.accept()
-                    try? script(connection, number)
-                    openNow.withLock { $0.current -= 1 }
-                    connection.close()
-                }
-            }
+        listener = try LoopbackListener(backlog: backlog, accepts: accepts, givesAway: true) { descriptor, number in
+            let connection = UpstreamConnection(descriptor, tls: tls)
+            accepted.withLock { $0.append(connection) }
+            openNow.withLock { $0 = ($0.current + 1, max($0.peak, $0.current + 1)) }
+            try? connection.accept()
+            try? script(connection, number)
+            openNow.withLock { $0.current -= 1 }
+            connection.close()
         }
     }
 
@@ -66,8 +38,7 @@ final class ScriptedUpstream: Sendable {
     var requests: [String] { accepted.withLock { $0 }.flatMap(\.requests) }
 
     func stop() {
-        shutdown(listener, Int32(SHUT_RDWR))
-        if !accepts { close(listener) }
+        listener.stop()
         for connection in accepted.withLock({ $0 }) { connection.interrupt() }
     }
 }
@@ -203,4 +174,23 @@ final class UpstreamConnection: @unchecked Sendable {
     }
 
     fileprivate func interrupt() { fd.withLock { if $0 >= 0 { shutdown($0, Int32(SHUT_RDWR)) } } }
+}
+
+/// A connection that fills a listener's queue.
+final class RawSocket: Sendable {
+    private let fd: Int32
+
+    init(port: UInt16) throws {
+        fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let fd = fd
+        _ = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+    }
+
+    deinit { close(fd) }
 }

@@ -96,7 +96,7 @@ struct DeployPrometheusTests {
         private let url: String
 
         init(scraping port: UInt16, folder: String) throws {
-            let own = try DeployedProxy.freePort()
+            let own = try LoopbackListener.freePort()
             url = "http://127.0.0.1:\(own)/api/v1/"
             try ServerScenario.write(
                 folder + "prometheus.yml",

@@ -32,7 +32,7 @@ final class DeployedProxy {
     init(_ kind: Kind, endpoint: UInt16, changes: [(String, String)] = []) throws {
         guard let program = kind.program else { throw Child.Failure(what: "\(kind) is not installed") }
         relay = try RecordingRelay(to: endpoint)
-        port = try Self.freePort()
+        port = try LoopbackListener.freePort()
         folder = FileManager.default.temporaryDirectory.appending(path: "january-proxy-\(UUID().uuidString)").path + "/"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let identity = try TestCertificates.shared.get().issue("DNS:\(Self.name)")
@@ -130,17 +130,4 @@ final class DeployedProxy {
         return try Child(arguments, input: request, program: "/usr/bin/openssl")
     }
 
-    static func freePort() throws -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = loopback(0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        guard isBound else { throw Child.Failure(what: "no free port") }
-        return UInt16(bigEndian: address.sin_port)
-    }
 }

@@ -3,7 +3,7 @@ import Primitives
 import TestSupport
 
 /// Stands between a proxy and the endpoint, passes every byte on, and knows afterwards what the endpoint said and who closed first.
-/// One thread accepts, one serves each connection; all end with it.
+/// Ends with its owner.
 final class RecordingRelay: Sendable {
     enum Side: Equatable { case proxy, endpoint }
 
@@ -13,74 +13,30 @@ final class RecordingRelay: Sendable {
         var closedFirst: Side?
     }
 
-    private struct State {
-        var connections: [Connection] = []
-        var descriptors: Set<Int32> = []
-        var isStopped = false
-    }
-
-    let port: UInt16
-    private let listener: Int32
-    private let state = Lock(State())
+    private let listener: LoopbackListener
+    private let seen = Lock<[Int: Connection]>([:])
+    var port: UInt16 { listener.port }
 
     init(to endpoint: UInt16) throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard listener >= 0 else { throw Child.Failure(what: "socket") }
-        var address = loopback(0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard isListening else {
-            close(listener)
-            throw Child.Failure(what: "no relay: \(String(cString: strerror(errno)))")
-        }
-        port = UInt16(bigEndian: address.sin_port)
-        self.listener = listener
-        let state = state
-        Thread.detachNewThread {
-            while true {
-                let client = accept(listener, nil, nil)
-                if client < 0 {
-                    if state.withLock({ $0.isStopped }) { break }
-                    continue
-                }
-                let upstream = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-                var address = loopback(endpoint)
-                let isConnected = withUnsafePointer(to: &address) {
-                    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                        connect(upstream, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-                    }
-                }
-                let index: Int? = state.withLock { state in
-                    guard isConnected, !state.isStopped else { return nil }
-                    state.descriptors.formUnion([client, upstream])
-                    state.connections.append(Connection())
-                    return state.connections.count - 1
-                }
-                if let index {
-                    Thread.detachNewThread { Self.serve(client, upstream, index, state) }
-                } else {
-                    close(client)
-                    close(upstream)
+        let seen = seen
+        listener = try LoopbackListener { client, number in
+            let upstream = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            defer { close(upstream) }
+            var address = loopback(endpoint)
+            let isConnected = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    connect(upstream, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
                 }
             }
-            close(listener)
+            guard isConnected else { return }
+            seen.withLock { $0[number] = Connection() }
+            Self.serve(client, upstream) { change in seen.withLock { change(&$0[number, default: Connection()]) } }
         }
     }
 
-    deinit {
-        state.withLock { state in
-            state.isStopped = true
-            for descriptor in state.descriptors { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        }
-        // Ends the accept.
-        shutdown(listener, Int32(SHUT_RDWR))
-    }
+    deinit { listener.stop() }
 
-    var connections: [Connection] { state.withLock { $0.connections } }
+    var connections: [Connection] { seen.withLock { seen in seen.sorted { $0.key < $1.key }.map(\.value) } }
 
     /// What the endpoint answered under this ID of its own, with all its bytes.
     func answer(_ requestID: String) -> HTTPAnswer? {
@@ -93,7 +49,7 @@ final class RecordingRelay: Sendable {
         return nil
     }
 
-    private static func serve(_ client: Int32, _ upstream: Int32, _ index: Int, _ state: Lock<State>) {
+    private static func serve(_ client: Int32, _ upstream: Int32, _ record: ((inout Connection) -> Void) -> Void) {
         var isOpen = [true, true]
         var buffer = [UInt8](repeating: 0, count: 65536)
         while isOpen.contains(true) {
@@ -106,13 +62,7 @@ final class RecordingRelay: Sendable {
                 let count = recv(from, &buffer, buffer.count, 0)
                 if count > 0 {
                     let bytes = buffer[..<count]
-                    state.withLock {
-                        if number == 0 {
-                            $0.connections[index].fromProxy += bytes
-                        } else {
-                            $0.connections[index].fromEndpoint += bytes
-                        }
-                    }
+                    record { if number == 0 { $0.fromProxy += bytes } else { $0.fromEndpoint += bytes } }
                     var sent = 0
                     while sent < count {
                         let some = buffer.withUnsafeBytes {
@@ -123,27 +73,12 @@ final class RecordingRelay: Sendable {
                     }
                 } else {
                     isOpen[number] = false
-                    state.withLock {
-                        if $0.connections[index].closedFirst == nil {
-                            $0.connections[index].closedFirst = number == 0 ? .proxy : .endpoint
-                        }
-                    }
+                    record { if $0.closedFirst == nil { $0.closedFirst = number == 0 ? .proxy : .endpoint } }
                     shutdown(to, Int32(SHUT_WR))
                 }
             }
         }
-        state.withLock { $0.descriptors.subtract([client, upstream]) }
-        close(client)
-        close(upstream)
     }
-}
-
-func loopback(_ port: UInt16) -> sockaddr_in {
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = port.bigEndian
-    address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
-    return address
 }
 
 /// One response, as its bytes say: over HTTP/1.1, or as curl writes one of HTTP/2.

@@ -223,7 +223,7 @@ import Testing
         try await onOwnThread {
             let scene = try Scene()
             try scene.start()
-            let port = try RedisServer.freePort()
+            let port = try LoopbackListener.freePort()
             let text = try String(contentsOfFile: scene.folder + "config.yaml", encoding: .utf8)
             try ServerScenario.write(
                 scene.folder + "second.yaml",

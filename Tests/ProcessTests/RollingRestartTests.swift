@@ -47,9 +47,9 @@ import Testing
             folder = FileManager.default.temporaryDirectory.appending(path: "january-rolling-\(UUID().uuidString)").path + "/"
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
             try ServerScenario.write(folder + "api_key", SimulatorSettings.developmentKey)
-            proxyPort = try Self.freePort()
+            proxyPort = try LoopbackListener.freePort()
             for index in 0..<3 {
-                let (listen, management) = (try Self.freePort(), try Self.freePort())
+                let (listen, management) = (try LoopbackListener.freePort(), try LoopbackListener.freePort())
                 ports.append((listen, management))
                 let text = ServerScenario.configuration(simulator)
                     .replacing(
@@ -165,21 +165,5 @@ import Testing
             throw Child.Failure(what: what())
         }
 
-        /// A proxy takes no port 0. Nobody else asks for this one in the moment between.
-        private static func freePort() throws -> UInt16 {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(descriptor) }
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let isBound = withUnsafeMutablePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-                }
-            }
-            guard isBound else { throw Child.Failure(what: "no free port") }
-            return UInt16(bigEndian: address.sin_port)
-        }
     }
 }

@@ -1,60 +1,23 @@
 import EventLoop
 import Foundation
 import Primitives
+import TestSupport
 
 /// A server on the loopback that does, on a thread per connection, what a test tells it: answer in raw bytes, stall, cut.
 final class ScriptedPeer: Sendable {
     struct Failure: Error { let what: String }
 
-    let port: UInt16
-    private let listener: Int32
-    private let open = Lock<[Int32]>([])
-    private let accepted = Lock(0)
+    private let listener: LoopbackListener
+    var port: UInt16 { listener.port }
 
     /// - Parameter script: runs for every connection, which is closed when it returns or throws. The number counts from 0.
     init(_ script: @escaping @Sendable (PeerConnection, Int) throws -> Void) throws {
-        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let listener = listener
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard isListening else { throw Failure(what: "listen") }
-        port = UInt16(bigEndian: address.sin_port)
-        let (open, accepted) = (open, accepted)
-        Thread.detachNewThread {
-            while true {
-                let fd = accept(listener, nil, nil)
-                guard fd >= 0 else {
-                    // By nobody else: a thread that has not come to `accept` yet would take what comes to the next socket of this number.
-                    close(listener)
-                    return
-                }
-                let number = accepted.withLock { count in
-                    defer { count += 1 }
-                    return count
-                }
-                open.withLock { $0.append(fd) }
-                Thread.detachNewThread {
-                    try? script(PeerConnection(fd), number)
-                    open.withLock { $0.removeAll { $0 == fd } }
-                    close(fd)
-                }
-            }
-        }
+        listener = try LoopbackListener { connection, number in try? script(PeerConnection(connection), number) }
     }
 
-    var connectionCount: Int { accepted.withLock { $0 } }
+    var connectionCount: Int { listener.acceptedCount }
 
-    func stop() {
-        shutdown(listener, Int32(SHUT_RDWR))
-        open.withLock { for fd in $0 { shutdown(fd, Int32(SHUT_RDWR)) } }
-    }
+    func stop() { listener.stop() }
 }
 
 final class PeerConnection {

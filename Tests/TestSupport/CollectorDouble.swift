@@ -4,8 +4,6 @@ import Primitives
 /// A collector of spans over HTTP on a real socket of the loopback: keeps what it gets, and answers, stalls or cuts as a test tells it.
 /// A thread accepts and one serves each connection; all end with ``stop()``.
 package final class CollectorDouble: Sendable {
-    package struct Failure: Error { package let what: String }
-
     package struct Request: Sendable {
         /// Request-line and fields, without the empty line.
         package let head: String
@@ -21,77 +19,29 @@ package final class CollectorDouble: Sendable {
         case silence
     }
 
-    private struct State {
-        var requests: [Request] = []
-        var descriptors: Set<Int32> = []
-        var connectionCount = 0
-        var isStopped = false
-    }
-
-    package let port: UInt16
-    private let listener: Int32
-    private let state = Lock(State())
+    private let seen = Lock<[Request]>([])
+    private let listener: LoopbackListener
+    package var port: UInt16 { listener.port }
 
     /// - Parameter behave: called for every request, on the thread of its connection; they count from 1 over all connections.
     package init(behave: @escaping @Sendable (Request, Int) -> Behaviour = { _, _ in .answer("200 OK") }) throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard listener >= 0, isListening else { throw Failure(what: "listen: \(String(cString: strerror(errno)))") }
-        self.listener = listener
-        port = UInt16(bigEndian: address.sin_port)
-        let state = state
-        detach {
-            while true {
-                let client = accept(listener, nil, nil)
-                let isWanted = state.withLock { state in
-                    guard client >= 0, !state.isStopped else { return false }
-                    state.descriptors.insert(client)
-                    state.connectionCount += 1
-                    return true
-                }
-                if isWanted {
-                    detach { Self.serve(client, state, behave) }
-                } else if client >= 0 {
-                    close(client)
-                }
-                if state.withLock({ $0.isStopped }) { break }
-            }
-            close(listener)
-        }
+        let seen = seen
+        listener = try LoopbackListener { connection, _ in Self.serve(connection, seen, behave) }
     }
 
-    package var requests: [Request] { state.withLock { $0.requests } }
-    package var connectionCount: Int { state.withLock { $0.connectionCount } }
+    package var requests: [Request] { seen.withLock { $0 } }
+    package var connectionCount: Int { listener.acceptedCount }
 
-    package func stop() {
-        state.withLock { state in
-            state.isStopped = true
-            for descriptor in state.descriptors { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        }
-        // Ends the accept.
-        shutdown(listener, Int32(SHUT_RDWR))
-    }
+    package func stop() { listener.stop() }
 
     private static func serve(
-        _ descriptor: Int32, _ state: Lock<State>, _ behave: @escaping @Sendable (Request, Int) -> Behaviour
+        _ descriptor: Int32, _ seen: Lock<[Request]>, _ behave: @escaping @Sendable (Request, Int) -> Behaviour
     ) {
-        defer {
-            state.withLock { _ = $0.descriptors.remove(descriptor) }
-            close(descriptor)
-        }
         var buffer: [UInt8] = []
         while let request = receive(descriptor, &buffer) {
-            let number = state.withLock { state in
-                state.requests.append(request)
-                return state.requests.count
+            let number = seen.withLock { seen in
+                seen.append(request)
+                return seen.count
             }
             switch behave(request, number) {
             case .answer(let status, let fields, let body):
@@ -143,25 +93,4 @@ package final class CollectorDouble: Sendable {
         }
         return true
     }
-}
-
-/// A thread of its own that ends when `work` does.
-private func detach(_ work: @escaping @Sendable () -> Void) {
-    final class Work: Sendable {
-        let run: @Sendable () -> Void
-        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-    }
-    var thread = pthread_t()
-    var attributes = pthread_attr_t()
-    pthread_attr_init(&attributes)
-    pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-    let argument = Unmanaged.passRetained(Work(work)).toOpaque()
-    pthread_create(
-        &thread, &attributes,
-        { argument in
-            guard let argument else { return nil }
-            Unmanaged<Work>.fromOpaque(argument).takeRetainedValue().run()
-            return nil
-        }, argument)
-    pthread_attr_destroy(&attributes)
 }

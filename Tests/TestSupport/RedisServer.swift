@@ -45,7 +45,7 @@ package final class RedisServer: @unchecked Sendable {
     package init(_ settings: [String] = [], tls: TestCertificates.Identity? = nil, login: String? = nil) throws {
         folder = NSTemporaryDirectory() + "/january-redis-\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        port = try Self.freePort()
+        port = try LoopbackListener.freePort()
         usesTLS = tls != nil
         self.login = login
         var arguments = ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", "--daemonize", "no"]
@@ -145,21 +145,4 @@ package final class RedisServer: @unchecked Sendable {
         return text
     }
 
-    /// One of the loopback that nobody listens on now.
-    package static func freePort() throws -> UInt16 {
-        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard fd >= 0 else { throw Failure(what: "socket") }
-        defer { close(fd) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(fd, pointer, length) == 0 ? getsockname(fd, pointer, &length) : -1
-            }
-        }
-        guard result == 0 else { throw Failure(what: "bind: \(String(cString: strerror(errno)))") }
-        return UInt16(bigEndian: address.sin_port)
-    }
 }

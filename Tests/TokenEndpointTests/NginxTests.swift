@@ -19,7 +19,7 @@ import Testing
         init(upstream: UInt16, location: String) throws {
             folder = FileManager.default.temporaryDirectory.appendingPathComponent("nginx-\(UUID().uuidString)")
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            port = try Self.freePort()
+            port = try LoopbackListener.freePort()
             let text = """
                 daemon off; master_process off; pid \(folder.path)/pid; error_log \(folder.path)/error.log;
                 events { worker_connections 64; }
@@ -38,23 +38,6 @@ import Testing
             process.executableURL = URL(fileURLWithPath: program)
             process.arguments = ["-c", file.path, "-p", folder.path, "-e", folder.path + "/error.log"]
             try process.run()
-        }
-
-        /// nginx takes no port 0. Nobody else asks for this one in the moment between.
-        private static func freePort() throws -> UInt16 {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(descriptor) }
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let isBound = withUnsafeMutablePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-                }
-            }
-            guard isBound else { throw TimedOut(what: "a free port") }
-            return UInt16(bigEndian: address.sin_port)
         }
 
         deinit {

@@ -3,84 +3,40 @@ import Primitives
 import TestSupport
 
 /// Stands before a Redis that may be too old for WAITAOF and lends it that command: `INFO` says 7.2 with an append-only file, and each
-/// WAITAOF holds its connection, as Redis's own does, until the test says what became of it. Everything else is passed on. One thread accepts, one
-/// serves each connection; all end with it.
+/// WAITAOF holds its connection, as Redis's own does, until the test says what became of it. Everything else is passed on. Ends with its owner.
 final class WaitAOFRelay: Sendable {
     enum Verdict { case onDisk, notOnDisk }
 
     private struct State {
         var isStopped = false
-        var descriptors: Set<Int32> = []
         /// `nil`: they wait.
         var verdict: Verdict?
         var waitingCount = 0
         /// Names, by connection.
-        var commands: [[String]] = []
+        var commands: [Int: [String]] = [:]
     }
 
-    let port: UInt16
-    private let listener: Int32
+    private let listener: LoopbackListener
     private let state = Lock(State())
+    var port: UInt16 { listener.port }
 
     init(to redis: UInt16) throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard listener >= 0 else { throw TimedOut(what: "socket") }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard isListening else {
-            close(listener)
-            throw TimedOut(what: "no relay: \(String(cString: strerror(errno)))")
-        }
-        port = UInt16(bigEndian: address.sin_port)
-        self.listener = listener
         let state = state
-        Thread.detachNewThread {
-            while true {
-                let client = accept(listener, nil, nil)
-                if client < 0 {
-                    if state.withLock({ $0.isStopped }) { break }
-                    continue
-                }
-                let number = state.withLock { state -> Int? in
-                    if state.isStopped { return nil }
-                    state.descriptors.insert(client)
-                    state.commands.append([])
-                    return state.commands.count - 1
-                }
-                guard let number else {
-                    close(client)
-                    break
-                }
-                Thread.detachNewThread {
-                    if let upstream = try? RawClient(port: redis) { try? Self.serve(client, upstream, number, state) }
-                    state.withLock { _ = $0.descriptors.remove(client) }
-                    close(client)
-                }
-            }
-            close(listener)
+        listener = try LoopbackListener { client, number in
+            state.withLock { $0.commands[number] = [] }
+            if let upstream = try? RawClient(port: redis) { try? Self.serve(client, upstream, number, state) }
         }
     }
 
     deinit {
-        state.withLock { state in
-            state.isStopped = true
-            for descriptor in state.descriptors { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        }
-        // Ends the accept.
-        shutdown(listener, Int32(SHUT_RDWR))
+        state.withLock { $0.isStopped = true }
+        listener.stop()
     }
 
     /// What every WAITAOF is answered from now on, those that wait included; `nil`: they wait.
     func answer(_ verdict: Verdict?) { state.withLock { $0.verdict = verdict } }
     var waitingCount: Int { state.withLock { $0.waitingCount } }
-    var commands: [[String]] { state.withLock { $0.commands } }
+    var commands: [[String]] { state.withLock { state in state.commands.sorted { $0.key < $1.key }.map(\.value) } }
 
     // MARK: One connection
 
@@ -135,7 +91,7 @@ final class WaitAOFRelay: Sendable {
             let command = try commands.value()
             let words = String(decoding: command, as: UTF8.self).split(separator: "\r\n")
             let name = words.count > 2 ? words[2].uppercased() : ""
-            state.withLock { $0.commands[number].append(name) }
+            state.withLock { $0.commands[number, default: []].append(name) }
             var reply: [UInt8]
             if name == "WAITAOF" {
                 reply = try verdict(state)
