@@ -67,19 +67,10 @@ package struct RemoteKeySetConfig: Sendable, Equatable {
         package var pem: [UInt8]
     }
 
-    package struct Login: Sendable, Equatable {
-        package var username: String
-        package var password: Secret
-
-        package static func == (left: Login, right: Login) -> Bool {
-            left.username == right.username && left.password.equals(right.password)
-        }
-    }
-
     package var location: Location
     package var allowHTTP = false
     package var certificateAuthority: CertificateAuthority?
-    package var login: Login?
+    package var login: BasicLogin?
     package var refreshInterval: Duration = .seconds(600)
     package var maxStale: Duration = .seconds(86_400)
     /// No key in an answer is no failure: another key (a secret) verifies meanwhile.

@@ -125,9 +125,7 @@ final class KeySetLoader {
         var fields = FieldBlock()
         try fields.append(.accept, "application/json")
         if let login = config.login, url.origin == config.origin {
-            var pair = Array((login.username + ":").utf8)
-            login.password.withUnsafeBytes { pair.append(contentsOf: $0) }
-            try fields.append(.authorization, secret: Secret(Base64.encode(pair)), prefix: "Basic ")
+            try fields.append(.authorization, secret: login.credentials, prefix: "Basic ")
         }
         return UpstreamRequest(
             method: .get, origin: url.origin, target: url.target, fields: fields, body: [],

@@ -154,14 +154,14 @@ struct KeySourceReader {
         let refresh = section.seconds("refresh_seconds", default: .seconds(600), in: .seconds(1) ... .seconds(86_400))
         let maxStale = section.seconds("max_stale_seconds", default: .seconds(86_400), in: .zero ... .seconds(2_592_000))
         let authority = certificateAuthority()
-        var login = self.login()
+        var login = section.basicLogin()
         let location: RemoteKeySetConfig.Location
         switch source {
         case .keySetURL:
             guard let text = section.string("jwks_url"), let url = url(text, "jwks_url", allowHTTP: allowHTTP) else { return nil }
             if let user = url.userInfo {
                 if login != nil { section.problem("username", "must not be given where the URL has a user name") }
-                login = .init(username: user.user, password: user.password ?? Secret(""))
+                login = BasicLogin(username: user.user, password: user.password ?? Secret(""))
             }
             location = .keySet(url)
         case .discovery:
@@ -194,25 +194,6 @@ struct KeySourceReader {
             return nil
         }
         return .init(path: file.path, pem: file.bytes)
-    }
-
-    private func login() -> RemoteKeySetConfig.Login? {
-        let username = section.string("username")
-        let password = section.secretFile("password_file")
-        switch (username, password) {
-        case (nil, nil): return nil
-        case (let username?, let password?):
-            if username.isEmpty || username.utf8.contains(UInt8(ascii: ":")) {
-                section.problem("username", "must not be empty and must not hold a colon")
-            }
-            return .init(username: username, password: password.secret)
-        case (_?, nil):
-            if !section.has("password_file") { section.problem("username", "needs password_file beside it") }
-            return nil
-        case (nil, _?):
-            section.problem("password_file", "needs username beside it")
-            return nil
-        }
     }
 
     private func checkLogin(_ remote: RemoteKeySetConfig?) {

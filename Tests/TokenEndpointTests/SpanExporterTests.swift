@@ -1,3 +1,4 @@
+import Configuration
 import EventLoop
 import Foundation
 import HTTPClient
@@ -20,7 +21,7 @@ import Testing
         let logs = LogMemory()
         private let exporter: LoopBound<SpanExporter>
 
-        init(port: UInt16, target: String = "/v1/traces", login: TracingConfig.Login? = nil, limits: SpanQueue.Limits = .init())
+        init(port: UInt16, target: String = "/v1/traces", login: BasicLogin? = nil, limits: SpanQueue.Limits = .init())
             throws
         {
             loop = try EventLoop(name: "export", time: time)
@@ -92,7 +93,7 @@ import Testing
     }
 
     private static func rig(
-        limits: SpanQueue.Limits = .init(), login: TracingConfig.Login? = nil,
+        limits: SpanQueue.Limits = .init(), login: BasicLogin? = nil,
         behave: @escaping @Sendable (CollectorDouble.Request, Int) -> CollectorDouble.Behaviour = { _, _ in .answer("200 OK") },
         _ body: (Rig, CollectorDouble) async throws -> Void
     ) async throws {

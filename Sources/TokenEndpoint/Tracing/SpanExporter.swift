@@ -1,3 +1,4 @@
+import Configuration
 import EventLoop
 import HTTPMessage
 import Primitives
@@ -48,15 +49,13 @@ final class SpanExporter {
         timer = LoopTimer { [weak self] in self?.timerFired() }
     }
 
-    private static func fields(_ login: TracingConfig.Login?) -> FieldBlock {
+    private static func fields(_ login: BasicLogin?) -> FieldBlock {
         var fields = FieldBlock()
         fields.append(.contentType, literal: "application/json")
         do throws(FieldError) {
             try fields.append(.userAgent, TokenEndpoint.userAgent)
             if let login {
-                var pair = Array((login.username + ":").utf8)
-                login.password.withUnsafeBytes { pair.append(contentsOf: $0) }
-                try fields.append(.authorization, secret: Secret(Base64.encode(pair)), prefix: "Basic ")
+                try fields.append(.authorization, secret: login.credentials, prefix: "Basic ")
             }
         } catch {
             preconditionFailure("our own name and base64 are field values")

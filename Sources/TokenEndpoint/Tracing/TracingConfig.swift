@@ -14,22 +14,12 @@ package struct TracingConfig: Sendable, Equatable {
         package var origin: Origin
         /// Ends in `/v1/traces`; may have a query.
         package var target: String
-        package var login: Login?
+        package var login: BasicLogin?
         /// Instead of the system's certificates.
         package var caFile: ConfigFile?
 
         /// For every output.
         var redacted: String { SpanURL.text(origin, target) }
-    }
-
-    /// Of RFC 7617.
-    package struct Login: Sendable, Equatable {
-        package var username: String
-        package var password: Secret
-
-        package static func == (left: Self, right: Self) -> Bool {
-            left.username == right.username && left.password.equals(right.password)
-        }
     }
 
     /// Below what `otlp_url` names, as OTLP/HTTP has it for traces.
@@ -48,7 +38,7 @@ package struct TracingConfig: Sendable, Equatable {
         var config = TracingConfig()
         let text = section.string("otlp_url", default: "") ?? ""
         config.sampleRatio = section.number("sample_ratio", default: 1, in: 0...1)
-        let login = readLogin(section)
+        let login = section.basicLogin()
         let caFile = section.file("ca_file", maxBytes: 1 << 20)
         section.finish()
         guard !text.isEmpty else {
@@ -87,25 +77,6 @@ package struct TracingConfig: Sendable, Equatable {
             return nil
         }
         return url
-    }
-
-    private static func readLogin(_ section: ConfigSection) -> Login? {
-        let username = section.string("username")
-        let password = section.secretFile("password_file")
-        switch (username, password) {
-        case (nil, nil): return nil
-        case (let username?, let password?):
-            if username.isEmpty || username.utf8.contains(UInt8(ascii: ":")) {
-                section.problem("username", "must not be empty and must not hold a colon")
-            }
-            return Login(username: username, password: password.secret)
-        case (_?, nil):
-            if !section.has("password_file") { section.problem("username", "needs password_file beside it") }
-            return nil
-        case (nil, _?):
-            section.problem("password_file", "needs username beside it")
-            return nil
-        }
     }
 
     /// The base URL of a collector, or the whole one of its traces: both are in use, and the end tells them apart.
