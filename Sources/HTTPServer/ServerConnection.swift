@@ -339,11 +339,6 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         }
         switch machine.state {
         case .idle:
-            if hasHadRequest, !isInGrace, let address = peer.ip?.unmapped,
-                server.config.proxies.contains(where: { $0.contains(address) })
-            {
-                server.counters.idleProxies.add(1)
-            }
             closeIfNothingArrived()
         case .head: timeOut()
         case .content:

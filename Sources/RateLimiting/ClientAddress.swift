@@ -216,14 +216,6 @@ extension IPAddress {
         }
     }
 
-    /// For examples in texts: no caller has one (RFC 5737, RFC 3849).
-    package var isDocumentation: Bool {
-        switch self {
-        case .v4(let bits): bits >> 8 == 0xc0_0002 || bits >> 8 == 0xc6_3364 || bits >> 8 == 0xcb_0071
-        case .v6(let high, _, _): high >> 32 == 0x2001_0db8
-        }
-    }
-
     /// RFC 1918, RFC 6598, RFC 4193, and link-local addresses (RFC 3927, RFC 4291 section 2.5.6).
     var isPrivate: Bool {
         switch self {

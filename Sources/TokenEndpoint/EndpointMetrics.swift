@@ -119,10 +119,6 @@ final class EndpointMetrics: Sendable {
                 (["tls_handshake_timeout"], Double(counters.lateHandshakes.load())),
             ]
         }
-        metrics.counters(
-            "idle_proxy_connections_closed_total",
-            help: "Connections of trusted proxies that were closed by http.idle_seconds: the proxy keeps them for longer."
-        ) { [([], Double(counters.idleProxies.load()))] }
         metrics.gauges("january_connections", help: "Connections to January.", labels: ["state"]) {
             [
                 (["idle"], Double(client.idle)), (["leased"], Double(client.leased)),

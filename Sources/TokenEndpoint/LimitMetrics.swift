@@ -17,8 +17,6 @@ final class LimitMetrics: Sendable {
     private let last: [LimitName: Lock<Refusal?>]
     private let unconfiguredProxy: Counter
     private let degraded: Gauge
-    let silentProxies: Counter
-    let forgedAddresses: Counter
     private let hasWarned = Atomic(false)
 
     init(_ metrics: Metrics, store: MemoryLimitStore) {
@@ -36,14 +34,6 @@ final class LimitMetrics: Sendable {
         unconfiguredProxy = metrics.counter(
             "unconfigured_proxy_total",
             help: "Requests of peers that send the field of a proxy and are not in trusted_proxies: not limited by address.")
-        silentProxies = metrics.counter(
-            "silent_proxy_total",
-            help: "Requests of peers in trusted_proxies that do not say whom they speak for: they count for the proxy.")
-        forgedAddresses = metrics.counter(
-            "forged_addresses_total",
-            help:
-                "Requests whose client address is one that nobody has (RFC 5737, RFC 3849): a proxy has passed on what the caller wrote."
-        )
         degraded = metrics.gauge(
             "limiter_degraded", help: "1 while the rate limits are counted by this process alone because Redis fails.")
         degraded.set(0)

@@ -150,12 +150,6 @@ final class LoopEndpoint: RequestHandler {
         let proxies = generation.config.trustedProxies
         let client = ClientAddress.find(peer: exchange.peer, fields: exchange.head.fields, proxies: proxies)
         if client.isUnconfiguredProxy { shared.unconfiguredProxy(client, field: proxies.field) }
-        if !proxies.isEmpty {
-            if client.address?.isDocumentation == true { shared.limitMetrics.forgedAddresses.add() }
-            if !exchange.head.fields.contains(proxies.field.fieldName), proxies.contains(exchange.peer) {
-                shared.limitMetrics.silentProxies.add()
-            }
-        }
         return client
     }
 }
