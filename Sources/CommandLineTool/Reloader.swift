@@ -88,7 +88,11 @@ final class Reloader: Sendable {
         OpenFiles.fit(&config, log)
         guard endpoint.reload(to: config, cause: cause) == .reloaded else { return }
         log.apply(level: config.log.level, format: config.log.format(isTerminal: isTerminal))
-        if cause == .signal { StartNotes.write(loaded, config, environment: environment, log: log) }
+        switch cause {
+        case .signal: StartNotes.write(loaded, config, environment: environment, log: log)
+        // A secret that others may read now, above all.
+        case .files: StartNotes.warnings(of: loaded, log)
+        }
         let files = loaded.files
         state.withLock { $0.loaded = files }
         watch(files)

@@ -157,7 +157,9 @@ private final class MintCall {
             if response.status != 201 { code = .parse(response.body) }
         case .failure(let failure): error = failure
         }
-        let attempt = JanuaryAttempt(slot: key.slot, status: status, code: code, error: error, duration: now - attemptBegan)
+        let attempt = JanuaryAttempt(
+            slot: key.slot, keyFingerprint: key.key.fingerprint, status: status, code: code, error: error,
+            duration: now - attemptBegan)
         switch state {
         case .waitingForCurrent(let other?) where attempt.status == 401:
             state = .waitingForOther(first: attempt, requestID: requestID(result))

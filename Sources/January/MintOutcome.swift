@@ -4,6 +4,8 @@ import Primitives
 /// One request to January and what became of it: for metrics and logs.
 package struct JanuaryAttempt: Sendable, Equatable {
     package let slot: KeySlot
+    /// Of the key it was sent with, which may have been replaced since.
+    package let keyFingerprint: String
     /// `nil` when no answer came.
     package let status: Int?
     /// `nil` for a 201 and when no answer came.

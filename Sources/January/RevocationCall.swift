@@ -109,7 +109,8 @@ private final class RevocationCall {
                 verdict = .failure(JanuaryFailure(status: response.status, code: parsed, retryAfter: retryAfter))
             }
         }
-        let attempt = JanuaryAttempt(slot: key.slot, status: status, code: code, error: error, duration: now - began)
+        let attempt = JanuaryAttempt(
+            slot: key.slot, keyFingerprint: key.key.fingerprint, status: status, code: code, error: error, duration: now - began)
         if first == nil, status == 401, let other = service.keys.keys.other, other.slot != key.slot {
             return send(with: other, first: attempt)
         }

@@ -48,7 +48,7 @@ extension SharedParts {
     func revoked(_ outcome: RevocationOutcome) {
         guard case .failure(let failure) = outcome.result, let attempt = outcome.second ?? outcome.first else { return }
         func fields() -> [LogField] {
-            var fields = [LogField("reason", outcome.reason), LogField("key_fingerprint", keys.keys.current.key.fingerprint)]
+            var fields = [LogField("reason", outcome.reason), LogField("key_fingerprint", attempt.keyFingerprint)]
             if let status = attempt.status { fields.append(LogField("january_status", status)) }
             return fields
         }

@@ -54,7 +54,7 @@ final class SharedParts: Sendable {
             var fields = [
                 LogField("request_id", requestID.text), LogField("code", Problem(failure).code.rawValue),
                 LogField("reason", failure.reason.description),
-                LogField("key_fingerprint", keys.keys.current.key.fingerprint),
+                LogField("key_fingerprint", attempt?.keyFingerprint ?? keys.keys.current.key.fingerprint),
             ]
             if let status = attempt?.status { fields.append(LogField("january_status", status)) }
             if let code = attempt?.code { fields.append(LogField("january_code", code.rawValue)) }

@@ -92,7 +92,9 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         #expect(outcome.requestID == "req_1.a-B")
         #expect(
             outcome.first
-                == JanuaryAttempt(slot: .first, status: 201, code: nil, error: nil, duration: .milliseconds(30)))
+                == JanuaryAttempt(
+                    slot: .first, keyFingerprint: try APIKey(Secret("sk-a")).fingerprint, status: 201, code: nil, error: nil,
+                    duration: .milliseconds(30)))
         #expect(outcome.second == nil)
         #expect(outcomes.count == 1)
     }
@@ -132,6 +134,20 @@ private let good = #"{"token":"ct-a","expires_in":300,"end_user_id":"u1","scopes
         try exchange.answer(401, "", [(.xRequestID, "r2")])
         try exchange.answer(401, "", [(.xRequestID, "r3")])
         #expect(outcomes.last?.requestID == "r3")
+    }
+
+    /// The line about a 401 names the key that January has refused, not the good one that was put in its place meanwhile.
+    @Test func anAttemptSaysWhichKeyItWasSentWith() throws {
+        let keys = service.keys
+        let old = keys.keys.current.key.fingerprint
+        mint()
+        #expect(keys.replace(first: try APIKey(Secret("sk-new")), next: nil))
+        try exchange.answer(401, "", [])
+        // The new one is tried at once.
+        try exchange.answer(401, "", [])
+        #expect(outcomes.last?.first?.keyFingerprint == old)
+        #expect(outcomes.last?.second?.keyFingerprint == keys.keys.current.key.fingerprint)
+        #expect(keys.keys.current.key.fingerprint != old)
     }
 
     @Test func after401TheOtherKeyIsTriedOnceAndBecomesCurrent() throws {

@@ -17,9 +17,7 @@ final class LoopTracer {
 
     /// The trace of a request that has just come: the caller's, or a new one.
     ///
-    /// - Parameters:
-    ///   - route: of bounded variety; `nil`: there is nothing at this path.
-    ///   - path: as it may be shown; `nil`: as `route`.
+    /// - Parameter route: of bounded variety; `nil`: there is nothing at this path.
     func begin(_ exchange: ServerExchange, route: String?) -> RequestTrace {
         let fields = exchange.head.fields
         let (parent, state) = Self.parent(in: fields)
