@@ -16,8 +16,16 @@ final class LoopGeneration {
     let january: JanuaryClient
     /// What ``january`` sends through, for whoever puts other connections in its place.
     let connections: HTTPClient?
+    /// Of this generation and those before it that sent through the same connections: no request of theirs is longer under way.
+    let longestBudget: Duration
 
-    init(_ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient, connections: HTTPClient? = nil) {
+    /// - Parameter previous: whose connections these are, too.
+    init(
+        _ shared: Generation, sessions: LoopSessionVerifier, january: JanuaryClient, connections: HTTPClient? = nil,
+        previous: LoopGeneration? = nil
+    ) {
+        let budget = shared.config.january.budget
+        longestBudget = max(previous?.longestBudget ?? budget, budget)
         self.shared = shared
         self.sessions = sessions
         self.january = january
@@ -42,7 +50,9 @@ final class LoopEndpoint: RequestHandler {
 
     init(
         loop: EventLoop, shared: SharedParts, limits: any LimitStore, limitKeys: LimitKeyMaker = LimitKeyMaker(),
-        revocations: (any RevocationControl)?, sharedGate: RedisMintGate?, tracer: LoopTracer? = nil, generation: LoopGeneration
+        revocations: (any RevocationControl)?, sharedGate: RedisMintGate?, tracer: LoopTracer? = nil,
+        counters: ServerCounters? = nil,
+        generation: LoopGeneration
     ) {
         self.loop = loop
         self.shared = shared

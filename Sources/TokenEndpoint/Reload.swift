@@ -196,7 +196,8 @@ extension TokenEndpoint {
         let sessions = LoopSessionVerifier(generation.verifiers, loop: loop, metrics: metrics)
         if shares {
             endpoint.replace(
-                LoopGeneration(generation, sessions: sessions, january: old.january, connections: old.connections))
+                LoopGeneration(
+                    generation, sessions: sessions, january: old.january, connections: old.connections, previous: old))
             return
         }
         let connections = upstream.januaryClient(on: loop)
@@ -204,8 +205,8 @@ extension TokenEndpoint {
             LoopGeneration(
                 generation, sessions: sessions, january: JanuaryClient(exchange: connections, time: time),
                 connections: connections))
-        // Requests of the old generation may still send; none of them lives longer than its budget.
-        let last = old.shared.config.january.budget + Self.afterlife
+        // Requests of the generations that share them may still send; none of them lives longer than its budget.
+        let last = old.longestBudget + Self.afterlife
         loop.schedule(LoopTimer { old.connections?.drain() }, after: last)
     }
 

@@ -80,7 +80,7 @@ struct GenerationTests {
             simulator.stop()
         }
 
-        private static func config(_ feature: String, _ origin: String) throws -> RootConfig {
+        static func config(_ feature: String, _ origin: String) throws -> RootConfig {
             let reader = ConfigReader.load(
                 file: nil,
                 environment: [
@@ -120,6 +120,34 @@ struct GenerationTests {
         let answer = try EndpointFixture.parse(response)
         #expect(answer.status == 201, "\(response)")
         return answer.json["scopes"] as? [String] ?? []
+    }
+
+    /// Budgets in seconds of generations that send through the same connections, and for how long the last one's have to stay.
+    @Test(arguments: [([8], 8), ([8, 3], 8), ([3, 8, 5], 8), ([60, 1, 2], 60)] as [([Double], Double)])
+    func connectionsStayForTheLongestBudgetOfAllWhoShareThem(budgets: [Double], longest: Double) async throws {
+        try await withLoop("a") { loop in
+            let found = try await loop.run { () -> Result<Duration?, any Error> in
+                Result {
+                    let time = SystemTime()
+                    var last: LoopGeneration?
+                    for budget in budgets {
+                        var config = try Served.config("food_search", "http://127.0.0.1:1")
+                        config.january.budget = .seconds(budget)
+                        let keys = KeyRing(first: config.january.apiKey, next: nil, userAgent: "test")
+                        let january = JanuaryService(
+                            origin: config.january.origin, pathPrefix: "", keys: keys, mintBreaker: Breaker())
+                        let verifiers = SessionVerifiers(config.sessions)
+                        let upstream = try UpstreamParts(config: config, time: time)
+                        last = LoopGeneration(
+                            Generation(config: config, january: january, verifiers: verifiers),
+                            sessions: LoopSessionVerifier(verifiers, loop: loop, metrics: Metrics()),
+                            january: JanuaryClient(exchange: upstream.januaryClient(on: loop), time: time), previous: last)
+                    }
+                    return last?.longestBudget
+                }
+            }.get()
+            #expect(found == .seconds(longest))
+        }
     }
 
     @Test func aRequestEndsWithTheConfigurationItBeganWith() async throws {
