@@ -151,11 +151,10 @@ enum CertificateCheck {
     static func run(_ tls: ListenerTLS?, _ time: SystemTime) -> Finding {
         let name = "certificate"
         guard let tls else { return .skipped(name, "tls is not set: a proxy speaks HTTPS") }
-        let seconds = tls.context.expiresAt - time.wall().nanosecondsSinceEpoch / 1_000_000_000
-        let fix = "renew tls.certificate_file; the running server takes it by itself"
-        if seconds <= 0 { return .failed(name, "has ended \(-seconds / 86_400) days ago", fix: fix) }
-        if seconds < enough * 86_400 { return .failed(name, "ends in \(seconds / 86_400) days", fix: fix) }
-        return .ok(name, "good for \(seconds / 86_400) days more")
+        if let text = tls.expiryWarning(now: time.wall()) {
+            return .failed(name, text, fix: "renew tls.certificate_file; the running server takes it by itself")
+        }
+        return .ok(name, "good for \(tls.secondsLeft(now: time.wall()) / 86_400) days more")
     }
 }
 

@@ -23,6 +23,7 @@ struct LoadedConfiguration {
         readAt = time.wall()
         reader = ConfigReader.load(file: file, environment: environment)
         config = RootConfig.read(reader)
+        if let config { StartWarnings.add(config, to: reader, environment: environment, now: readAt) }
     }
 
     /// The same configuration, with only the files it names read again.
@@ -30,6 +31,7 @@ struct LoadedConfiguration {
         readAt = time.wall()
         reader = ConfigReader.load(files.source, environment: environment)
         config = RootConfig.read(reader)
+        if let config { StartWarnings.add(config, to: reader, environment: environment, now: readAt) }
     }
 
     /// What a running server has to remember.

@@ -34,12 +34,10 @@ package enum InheritedSockets {
     package static func take(environment: [String: String], management: Bool) throws(Failure) -> [ListeningSocket] {
         guard let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), count > 0, count <= maxCount else { throw .none }
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == getpid() else { throw .forAnotherProcess }
-        let names = (environment["LISTEN_FDNAMES"] ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         var sockets: [ListeningSocket] = []
-        for index in 0..<count {
-            let name = Int(index) < names.count ? names[Int(index)] : ""
+        for (index, name) in names(environment, count).enumerated() {
             guard (name == managementName) == management else { continue }
-            let raw = first + index
+            let raw = first + Int32(index)
             guard isListening(raw) else { throw .notListening(descriptor: raw) }
             do throws(SystemError) {
                 sockets.append(try ListeningSocket(adopting: FileDescriptor(adopting: raw)))
@@ -49,6 +47,22 @@ package enum InheritedSockets {
         }
         if sockets.isEmpty { throw management ? .noneNamed(managementName) : .none }
         return sockets
+    }
+
+    /// Names of sockets that were passed to this process and that neither listener takes.
+    package static func unclaimed(
+        environment: [String: String], takesPublic: Bool, takesManagement: Bool, process: Int32 = getpid()
+    ) -> [String] {
+        guard let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), count > 0, count <= maxCount,
+            environment["LISTEN_PID"].flatMap({ Int32($0) }) == process
+        else { return [] }
+        return names(environment, count).filter { $0 == managementName ? !takesManagement : !takesPublic }
+    }
+
+    /// One for each descriptor; empty where `LISTEN_FDNAMES` has none.
+    private static func names(_ environment: [String: String], _ count: Int32) -> [String] {
+        let given = (environment["LISTEN_FDNAMES"] ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        return (0..<Int(count)).map { $0 < given.count ? given[$0] : "" }
     }
 
     private static func isListening(_ raw: Int32) -> Bool {

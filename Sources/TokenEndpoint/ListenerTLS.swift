@@ -13,6 +13,19 @@ package struct ListenerTLS: Sendable {
     package let handshakeTimeout: Duration
 
     private static let maxBytes = 1 << 20
+    /// Time enough to notice that the renewal has failed.
+    private static let warnedDays: Int64 = 14
+
+    package func secondsLeft(now: WallInstant) -> Int64 { context.expiresAt - now.secondsSinceEpoch }
+
+    /// `nil`: it is good for long.
+    package func expiryWarning(now: WallInstant) -> String? {
+        let seconds = secondsLeft(now: now)
+        let days = seconds.magnitude / 86_400
+        let text = "\(days) day\(days == 1 ? "" : "s")"
+        if seconds <= 0 { return "has expired \(text) ago: clients refuse to connect" }
+        return seconds < Self.warnedDays * 86_400 ? "expires in \(text)" : nil
+    }
 
     static func read(_ section: ConfigSection) -> ListenerTLS? {
         let certificates = section.file("certificate_file", maxBytes: maxBytes)

@@ -198,6 +198,34 @@ struct Run {
         #expect(run.errors.split(separator: "\n").count == 1)
     }
 
+    /// Days until the certificate expires, and what is said of it.
+    @Test(arguments: [(-1, "has expired 1 day ago: clients refuse to connect"), (3, "expires in "), (20, "")])
+    func aCertificateThatEndsSoonIsAWarning(days: Int, text: String) throws {
+        let identity = try TestCertificates.shared.get().issue("DNS:localhost", days: days)
+        let folder = secrets.path
+        for (name, bytes) in [("cert.pem", identity.certificate), ("key.pem", identity.privateKey)] {
+            let isMade = FileManager.default.createFile(
+                atPath: folder + name, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
+            #expect(isMade)
+        }
+        let path = try file(Self.good + "tls: { certificate_file: \(folder)cert.pem, private_key_file: \(folder)key.pem }\n")
+        let run = Run(["check", "--config", path])
+        #expect(run.code == .ok, "\(run.errors)")
+        #expect(run.errors.contains("tls.certificate_file: \(text)") == !text.isEmpty, "\(run.errors)")
+    }
+
+    @Test(arguments: [
+        ("drain: { delay_seconds: 5, timeout_seconds: 12.9 }", "drain.timeout_seconds: is less than"),
+        ("drain: { delay_seconds: 5, timeout_seconds: 13 }", ""),
+        ("listen: systemd\ndrain: { delay_seconds: 5, timeout_seconds: 8 }", ""),
+        ("listen: systemd\ndrain: { delay_seconds: 5, timeout_seconds: 7 }", "together (8.0): mints that come in the delay"),
+    ])
+    func aDrainThatIsShorterThanAMintIsAWarning(keys: String, text: String) throws {
+        let run = Run(["check", "--config", try file(Self.good + keys + "\n")])
+        #expect(run.code == .ok, "\(run.errors)")
+        #expect(run.errors.contains("drain") == !text.isEmpty && (text.isEmpty || run.errors.contains(text)), "\(run.errors)")
+    }
+
     @Test func aPolicyTestThatFailsIsAProblem() throws {
         let path = try file(
             Self.good + """

@@ -7,6 +7,29 @@ import Testing
 
 /// What a service manager is told, over real sockets.
 @Suite(.serialized) struct ServiceManagerTests {
+    /// What was passed, which listeners take such sockets, and whose socket is left over.
+    @Test(
+        arguments: [
+            (["LISTEN_FDS": "2", "LISTEN_PID": "7", "LISTEN_FDNAMES": "a:management"], false, false, ["a", "management"]),
+            (["LISTEN_FDS": "2", "LISTEN_PID": "7", "LISTEN_FDNAMES": "a:management"], true, false, ["management"]),
+            (["LISTEN_FDS": "2", "LISTEN_PID": "7", "LISTEN_FDNAMES": "a:management"], false, true, ["a"]),
+            (["LISTEN_FDS": "2", "LISTEN_PID": "7", "LISTEN_FDNAMES": "a:management"], true, true, []),
+            (["LISTEN_FDS": "1", "LISTEN_PID": "7"], false, true, [""]),
+            (["LISTEN_FDS": "1", "LISTEN_PID": "7"], true, false, []),
+            (["LISTEN_FDS": "1", "LISTEN_PID": "8"], false, false, []),
+            (["LISTEN_FDS": "x", "LISTEN_PID": "7"], false, false, []),
+            (["LISTEN_FDS": "0", "LISTEN_PID": "7"], false, false, []),
+            (["LISTEN_FDS": "65", "LISTEN_PID": "7"], false, false, []),
+            ([:], false, false, []),
+        ] as [([String: String], Bool, Bool, [String])])
+    func socketsThatNobodyTakesAreNamed(
+        environment: [String: String], takesPublic: Bool, takesManagement: Bool, names: [String]
+    ) {
+        #expect(
+            InheritedSockets.unclaimed(
+                environment: environment, takesPublic: takesPublic, takesManagement: takesManagement, process: 7) == names)
+    }
+
     @Test(arguments: [false, true])
     func messagesArriveAtAPathAndAtAnAbstractName(isAbstract: Bool) async throws {
         try await onOwnThread {
