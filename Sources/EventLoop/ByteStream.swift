@@ -21,7 +21,7 @@ package final class ByteStream: ReadinessHandler {
     /// Of `descriptor`; not to be used once the state is closed: the number may be somebody else's then.
     private let raw: Int32
     private var descriptor: FileDescriptor?
-    private let transport: (any StreamTransport)?
+    private var transport: (any StreamTransport)?
     // A strong reference in both directions until `close`, which cuts it: no callback can reach a freed owner.
     private var delegate: (any ByteStreamDelegate)?
     private var registration: Registration?
@@ -172,6 +172,12 @@ package final class ByteStream: ReadinessHandler {
 
     private func advanceHandshake() {
         guard let transport else { return }
+        if transport.mayMeetPlainText && beginsWithALetter() {
+            self.transport = nil
+            state = .open
+            delegate?.streamDidMeetPlainText(self)
+            return
+        }
         switch transport.handshake() {
         case .done:
             state = .open
@@ -179,6 +185,13 @@ package final class ByteStream: ReadinessHandler {
         case .wait: break
         case .failed(let error): fail(error)
         }
+    }
+
+    /// As every request in the clear does and no TLS record (RFC 8446 section 5.1: 0x16 is a handshake).
+    private func beginsWithALetter() -> Bool {
+        var byte: UInt8 = 0
+        let count = System.retrying { recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
+        return count == 1 && (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
     }
 
     private func flush() {
@@ -265,6 +278,12 @@ package protocol StreamTransport: AnyObject {
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
     /// Says goodbye if that is possible without waiting.
     func shutdown()
+    /// The peer has to begin, nothing of it was read yet, and it may have mistaken the port.
+    var mayMeetPlainText: Bool { get }
+}
+
+extension StreamTransport {
+    package var mayMeetPlainText: Bool { false }
 }
 
 package enum HandshakeStep: Equatable, Sendable {
@@ -277,6 +296,9 @@ package enum HandshakeStep: Equatable, Sendable {
 package protocol ByteStreamDelegate: AnyObject {
     /// The handshake is over. Not called for plain streams, which are open from the start.
     func streamDidOpen(_ stream: ByteStream)
+    /// The peer speaks in the clear where it was to begin a handshake. The stream is open, without its transport: for an answer that says so, and
+    /// for nothing else.
+    func streamDidMeetPlainText(_ stream: ByteStream)
     /// The bytes are the loop's buffer: valid during the call only.
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer)
     /// The peer has finished sending; writing may still work. Told once.
@@ -285,4 +307,11 @@ package protocol ByteStreamDelegate: AnyObject {
     func streamDidDrain(_ stream: ByteStream)
     /// The stream is over and already closed.
     func stream(_ stream: ByteStream, didFail error: StreamError)
+}
+
+extension ByteStreamDelegate {
+    package func streamDidMeetPlainText(_ stream: ByteStream) {
+        stream.close()
+        self.stream(stream, didFail: .transport("not_tls"))
+    }
 }

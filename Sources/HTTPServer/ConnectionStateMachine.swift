@@ -15,6 +15,7 @@ import Primitives
 /// | serving | `admit` of a head with content | content |
 /// | content | last byte of the content | serving |
 /// | head, content | `timedOut` | serving |
+/// | idle | `refusedUnasked` | serving |
 /// | serving | `responded`, the connection goes on | idle |
 /// | serving | `responded`, the connection closes | lingering |
 /// | any | `close` | closed |
@@ -128,6 +129,9 @@ struct ConnectionStateMachine {
         case .idle, .serving, .lingering, .closed: break
         }
     }
+
+    /// Whatever it asks is not served: the response that says so comes next.
+    mutating func refusedUnasked() { if case .idle = state { state = .serving } }
 
     mutating func close() { state = .closed }
 

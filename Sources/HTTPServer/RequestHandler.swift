@@ -25,6 +25,8 @@ package enum RequestRefusal: Sendable, Equatable {
     case malformed(HTTPParseError)
     /// A head or content that did not come in time: 408.
     case timedOut
+    /// HTTP in the clear where the listener speaks HTTPS. The answer is in the clear, too.
+    case unencrypted
 }
 
 /// A response before framing: the server adds `Date`, `Content-Length` and `Connection`.

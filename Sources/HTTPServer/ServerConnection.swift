@@ -102,6 +102,14 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         server.loop.schedule(self, at: server.loop.now + server.config.headTimeout)
     }
 
+    /// Told in the clear that this is no place for it, and never served.
+    func streamDidMeetPlainText(_ stream: ByteStream) {
+        isHandshaking = false
+        server.stopWaiting(slot)
+        machine.refusedUnasked()
+        _ = send(server.handler.refuse(.unencrypted, from: peer), to: nil, closes: true)
+    }
+
     func stream(_ stream: ByteStream, didReceive bytes: UnsafeRawBufferPointer) {
         if machine.isLingering { return settle() }
         if !input.isEmpty || isBusy {

@@ -79,6 +79,11 @@ package final class TLSStream: StreamTransport {
 
     // MARK: StreamTransport
 
+    package var mayMeetPlainText: Bool {
+        guard case .handshaking = state, SSL_is_server(ssl) == 1, let input = SSL_get_rbio(ssl) else { return false }
+        return BIO_number_read(input) == 0
+    }
+
     package func handshake() -> HandshakeStep {
         switch state {
         case .open: return .done

@@ -54,6 +54,9 @@ struct Problem: Sendable, Equatable {
         switch refusal {
         case .timedOut: self.init(.requestTimeout, reason: "timed_out")
         case .malformed(let error): self.init(Self.code(of: error), reason: error.reason.rawValue)
+        case .unencrypted:
+            self.init(.badRequest, reason: "plain_http")
+            detail = "This port speaks HTTPS. Ask again with https://."
         }
     }
 

@@ -105,12 +105,50 @@ struct TLSServerTests {
         try await server.endsBalanced()
     }
 
-    @Test
-    func plainTextOnATLSPortIsNotServed() async throws {
+    /// However much of a request it is, and however it comes: one answer in the clear, and the end.
+    @Test(arguments: [
+        "POST /echo HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.0\r\n\r\n", "G", "PROPFIND",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + String(repeating: "a", count: 300_000),
+        String(repeating: "GET / HTTP/1.1\r\nHost: x\r\n\r\n", count: 500),
+    ])
+    func plainTextOnATLSPortIsToldSoAndNotServed(request: String) async throws {
         let server = try await Self.server()
-        let answer = try await server.exchange("POST /echo HTTP/1.1\r\nHost: x\r\n\r\n")
-        #expect(statuses(answer) == [])
+        let answer = try await server.exchange(request)
+        #expect(statuses(answer) == [400], "\(answer)")
+        #expect(answer.hasSuffix("\r\n\r\nunencrypted") && answer.contains("Connection: close\r\n"))
         #expect(server.log.withLock { $0 } == [])
+        #expect(server.server.counters.failedHandshakes.load() == 0)
+        try await server.endsBalanced()
+    }
+
+    /// Who is told and stays is cut off, as after every last answer.
+    @Test
+    func whoStaysAfterPlainTextIsCutOff() async throws {
+        let server = try await Self.server { $0.handshakeTimeout = .seconds(600) }
+        let port = server.port
+        let answer = try await onOwnThread {
+            let client = try RawClient(port: port)
+            try client.send(Array("GET ".utf8))
+            return try client.receiveAll(allowingReset: true)
+        }
+        #expect(statuses(String(decoding: answer, as: UTF8.self)) == [400])
+        try await server.endsBalanced()
+    }
+
+    /// Neither a TLS record nor a request.
+    @Test(arguments: [
+        [UInt8(0x80), 0x2E, 1, 3, 1], [0, 0, 0, 0, 0], [0x61, 0x62, 0x63, 0x64, 0x65], [0x0D, 0x0A, 0x47, 0x45, 0x54],
+    ])
+    func whatIsNeitherGetsNoAnswerInTheClear(bytes: [UInt8]) async throws {
+        let server = try await Self.server()
+        let port = server.port
+        let answer = try await onOwnThread {
+            let client = try RawClient(port: port)
+            try client.send(bytes)
+            return try client.receiveAll(allowingReset: true)
+        }
+        // At most an alert.
+        #expect(!answer.starts(with: "HTTP".utf8))
         try await server.endsBalanced()
     }
 

@@ -75,6 +75,7 @@ final class TestHandler: RequestHandler {
         switch refusal {
         case .malformed(let error): ServerResponse(status: error.status, content: Array(error.reason.rawValue.utf8))
         case .timedOut: ServerResponse(status: 408)
+        case .unencrypted: ServerResponse(status: 400, content: Array("unencrypted".utf8))
         }
     }
 }

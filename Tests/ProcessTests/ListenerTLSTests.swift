@@ -58,8 +58,15 @@ private let curl: String? = ["/usr/bin/curl", "/bin/curl"].first { FileManager.d
             #expect(answer.name == "first")
             let expiry = try scenario.metric(#"certificate_expiry_timestamp_seconds{listener="public"}"#)
             #expect(abs(expiry - Date.now.timeIntervalSince1970 - 10 * 86_400) < 3_600)
-            let plain = try? scenario.exchange("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(plain?.hasPrefix("HTTP/1.1") != true)
+            let plain = try scenario.exchange("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(plain.hasPrefix("HTTP/1.1 400 Bad Request\r\n"))
+            #expect(
+                plain.contains(#"{"code":"bad_request","message":"This port speaks HTTPS. Ask again with https://.""#), "\(plain)"
+            )
+            #expect(try scenario.metric(#"http_errors_total{reason="plain_http"}"#) == 1)
+            // Ten days are few.
+            let line = try scenario.server.logLine("the configuration is accepted with a warning")
+            #expect((line["warning"] as? String)?.contains("tls.certificate_file: expires in ") == true, "\(line)")
         }
     }
 
@@ -175,9 +182,9 @@ private let curl: String? = ["/usr/bin/curl", "/bin/curl"].first { FileManager.d
             for client in stalled { _ = try client.receiveAll(allowingReset: true) }
             #expect(try scenario.metric(#"connections_refused_total{reason="tls_handshake_timeout"}"#) == 100)
             #expect(try Self.ask(scenario).status == "200")
-            // Plain text is no handshake.
+            // Neither a handshake nor a request in the clear.
             let plain = try RawClient(port: scenario.port)
-            try plain.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            try plain.send("nonsense, and a little more of it\r\n\r\n")
             _ = try plain.receiveAll(allowingReset: true)
             try scenario.eventually("not counted") {
                 try scenario.metric(#"connections_refused_total{reason="tls_handshake"}"#) == 1
