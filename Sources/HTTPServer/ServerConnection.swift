@@ -347,6 +347,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         }
         switch machine.state {
         case .idle:
+            countIdleProxy()
             closeIfNothingArrived()
         case .head: timeOut()
         case .content:
@@ -355,6 +356,13 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
         case .serving, .closed: break
         case .lingering: close()
         }
+    }
+
+    private func countIdleProxy() {
+        guard hasHadRequest, !isInGrace, let address = peer.ip?.unmapped,
+            server.config.proxies.contains(where: { $0.contains(address) })
+        else { return }
+        server.counters.idleProxies.add(1)
     }
 
     private func closeIfNothingArrived() {

@@ -19,6 +19,9 @@ package final class ServerCounters: Sendable {
     /// Closed while waiting, in favour of a new connection.
     package let closedForRoom = Counter()
 
+    /// Closed by ``ServerConfig/idleTimeout`` although the peer is one of ``ServerConfig/proxies``, which should have closed them before.
+    package let idleProxies = Counter()
+
     /// Closed because the TLS handshake failed, or was not over in time.
     package let failedHandshakes = Counter()
     package let lateHandshakes = Counter()

@@ -45,6 +45,8 @@ final class LoopEndpoint: RequestHandler {
     let sharedGate: RedisMintGate?
     /// `nil`: nothing is traced.
     let tracer: LoopTracer?
+    /// Of the public listener, for ``WayReport``.
+    let counters: ServerCounters?
     var responder = Responder()
     private(set) var generation: LoopGeneration
 
@@ -61,6 +63,7 @@ final class LoopEndpoint: RequestHandler {
         self.revocations = revocations
         self.sharedGate = sharedGate
         self.tracer = tracer
+        self.counters = counters
         self.generation = generation
     }
 

@@ -182,22 +182,38 @@ package final class TokenEndpoint: Sendable {
             management.withLock { $0 }?.value.started(
                 .init(readiness: readiness, status: status, control: control, tracer: tracing?.tracer(on: firstLoop)))
         }
-        server.start(
-            loops: loops, sockets: publicSockets, makeTransport: certificate.makeTransport,
-            makeHandler: { loop in
-                let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
-                let connections = upstream.januaryClient(on: loop)
-                let endpoint = LoopEndpoint(
-                    loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
-                    limitKeys: limitKeys, revocations: control, sharedGate: state.shared?.makeGate(on: loop),
-                    tracer: tracing?.tracer(on: loop),
-                    generation: LoopGeneration(
-                        generation, sessions: sessions, january: JanuaryClient(exchange: connections, time: time),
-                        connections: connections))
-                let bound = LoopBound(endpoint, on: loop)
-                endpoints.withLock { $0.append((loop, bound)) }
-                return endpoint
-            }, ready: oneIsReady)
+        let accept: @Sendable () -> Void = { [server, loops] in
+            server.start(
+                loops: loops, sockets: publicSockets, makeTransport: certificate.makeTransport,
+                makeHandler: { [counters = server.counters] loop in
+                    let sessions = LoopSessionVerifier(verifiers, loop: loop, metrics: metrics)
+                    let connections = upstream.januaryClient(on: loop)
+                    let endpoint = LoopEndpoint(
+                        loop: loop, shared: shared, limits: sharedLimits?.makeStore(on: loop, shared) ?? shared.localLimits,
+                        limitKeys: limitKeys, revocations: control, sharedGate: state.shared?.makeGate(on: loop),
+                        tracer: tracing?.tracer(on: loop), counters: counters,
+                        generation: LoopGeneration(
+                            generation, sessions: sessions, january: JanuaryClient(exchange: connections, time: time),
+                            connections: connections))
+                    let bound = LoopBound(endpoint, on: loop)
+                    endpoints.withLock { $0.append((loop, bound)) }
+                    return endpoint
+                }, ready: oneIsReady)
+        }
+        if hasInheritedSocket {
+            // Nobody is turned away meanwhile: the queue is kept by whoever made the socket.
+            whenReady(until: time.monotonic() + Self.inheritedWait, accept)
+        } else {
+            accept()
+        }
+    }
+
+    /// So long connections wait in the queue of an inherited socket for key sets and state, rather than be answered 503.
+    private static let inheritedWait = Duration.seconds(5)
+
+    private func whenReady(until end: MonotonicInstant, _ work: @escaping @Sendable () -> Void) {
+        if readiness.state().status == 200 || time.monotonic() >= end { return work() }
+        after(Self.look) { [self] in whenReady(until: end, work) }
     }
 
     /// - Parameter endpoint: gets the listener's handler, on the loop.

@@ -133,6 +133,57 @@ import Testing
         }
     }
 
+    /// Who comes before the keys are there waits for them, and is not told to come back.
+    @Test func nobodyIsAcceptedFromAnInheritedSocketBeforeTheKeysAreThere() async throws {
+        let socket = try PassedSocket()
+        let environment = ["LISTEN_FDS": "1", "LISTEN_FDNAMES": "january-token-endpoint.socket"]
+        try await ServerScenario.run(
+            { $0 = $0.replacing("listen: \"127.0.0.1:0\"\nmanagement", with: "listen: systemd\nmanagement") },
+            environment: environment, shell: Self.activated, inherited: [socket.descriptor]
+        ) { scenario in
+            try scenario.becomesReady()
+            scenario.server.send(SIGTERM)
+            #expect(try scenario.server.wait() == 0)
+            let client = try RawClient(port: socket.port, receiveTimeoutSeconds: 20)
+            try client.send(ServerScenario.mint(try scenario.session(), closes: true))
+            var fault = Fault()
+            fault.content.refusal = Fault.Refusal(status: 500, code: "internal")
+            scenario.simulator.addFault(FaultRule(fault, on: .keySet, times: 1))
+            let next = try Child(
+                ["serve", "--config", scenario.folder + "config.yaml"], environment: environment, shell: Self.activated,
+                inherited: [socket.descriptor])
+            let answer = try client.receiveResponses().joined()
+            #expect(answer.hasPrefix("HTTP/1.1 201 "), "\(answer)\(next.output)")
+            #expect(next.output.contains("key set could not be loaded"))
+            next.send(SIGTERM)
+            #expect(try next.wait() == 0)
+        }
+    }
+
+    /// It is said, and the wait for keys ends.
+    @Test func withoutKeysItAcceptsAfterAWhileAndASocketThatNobodyTakesIsNamed() async throws {
+        let (first, second) = (try PassedSocket(), try PassedSocket())
+        try await onOwnThread {
+            let variables = [
+                "LISTEN_FDS": "2", "LISTEN_FDNAMES": "public:management", "LISTEN": "systemd", "MANAGEMENT_LISTEN": "off",
+                "JANUARY_API_KEY": SimulatorSettings.developmentKey, "FEATURES": "food_search", "AUTH_PROVIDER": "oidc",
+                "OIDC_ISSUER": "http://127.0.0.1:1", "OIDC_AUDIENCE": "a",
+            ]
+            let server = try Child(
+                [], environment: variables, shell: Self.activated, inherited: [first.descriptor, second.descriptor])
+            let client = try RawClient(port: first.port, receiveTimeoutSeconds: 20)
+            try client.send("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            #expect(try client.receiveResponses().joined().hasPrefix("HTTP/1.1 200 "))
+            let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
+            #expect(
+                warnings.contains {
+                    $0.contains(#"nobody accepts from the socket "management" that this process was started with"#)
+                }, "\(warnings)")
+            server.send(SIGTERM)
+            #expect(try server.wait() == 0)
+        }
+    }
+
     private static func monotonicMicroseconds() -> Int {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
