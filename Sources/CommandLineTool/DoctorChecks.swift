@@ -124,7 +124,82 @@ enum StateCheck {
                 "state", "user \(geteuid()) may not write \(name): \(String(cString: strerror(errno)))",
                 fix: "make it the server's own (chown), or name another place in state")
         }
-        return .ok("state", "\(path) can be written")
+        return whole(path)
+    }
+
+    private static func whole(_ path: String) -> Finding {
+        do throws(StateOpenError) {
+            switch try SQLiteState.inspect(path) {
+            case .missing: return .ok("state", "\(path) does not exist yet and can be made")
+            case .whole: return .ok("state", "\(path) is whole and can be written")
+            case .unread: return .ok("state", "\(path) can be written; the start takes its WAL in and looks at both")
+            }
+        } catch {
+            switch error {
+            case .damaged:
+                return .failed(
+                    "state", "\(path) is damaged",
+                    fix:
+                        "stop the server and restore it from a backup together with \(path)-wal; if there is none, move both away and revoke every deleted account again"
+                )
+            case .foreign: return .failed("state", "\(path) is no state file of this program", fix: "name another file in state")
+            case .newer:
+                return .failed(
+                    "state", "\(path) was written by a later version", fix: "run that version, or restore a backup from before")
+            case .orphanedLog:
+                return .failed(
+                    "state", "\(path) is missing and \(path)-wal is there",
+                    fix: "restore both from a backup, or move \(path)-wal away")
+            default:
+                return .failed(
+                    "state", "\(path) cannot be read (\(error))", fix: "make it readable for this user, or ask as root")
+            }
+        }
+    }
+}
+
+/// The file of `audit.file`, which `serve` opens.
+enum AuditCheck {
+    static func run(_ config: AuditConfig) -> Finding {
+        let name = "audit"
+        guard let path = config.file else { return .skipped(name, "audit.file is not set: records are lines of the log") }
+        do throws(AuditFile.OpenError) {
+            try AuditFile.check(path)
+            return .ok(name, "\(path) can be written")
+        } catch {
+            return .failed(
+                name, "user \(geteuid()) cannot write \(path): \(error.text)",
+                fix: "make its folder and let the server's user write there, or name another place in audit.file")
+        }
+    }
+}
+
+/// Where spans go.
+enum CollectorCheck {
+    static func run(_ config: TracingConfig, _ upstream: UpstreamParts, _ loop: EventLoop, _ time: SystemTime) -> Finding {
+        let name = "trace collector"
+        guard let collector = config.collector else { return .skipped(name, "tracing.otlp_url is not set: nothing is traced") }
+        let outcome = Outcome<CollectorProbe.Answer>()
+        loop.execute { CollectorProbe.ask(collector, upstream, on: loop, time: time) { outcome.set($0) } }
+        let place = collector.redacted
+        switch outcome.wait() {
+        case .taken: return .ok(name, "\(place) takes spans")
+        case .status(let status) where status == 401 || status == 403:
+            return .failed(
+                name, "\(place) refuses us (HTTP \(status))", fix: "check tracing.username and tracing.password_file")
+        case .status(let status) where [404, 405, 415].contains(status):
+            return .failed(
+                name, "\(place) takes no OTLP over HTTP in JSON (HTTP \(status))",
+                fix: "name the collector's OTLP/HTTP address in tracing.otlp_url, most often port 4318")
+        case .status(let status):
+            return .failed(name, "\(place) answers HTTP \(status)", fix: "look at the collector's own log")
+        case .failed(let reason):
+            return .failed(
+                name, "\(place) cannot be asked (\(reason))",
+                fix:
+                    "check tracing.otlp_url and tracing.ca_file, and that this machine reaches the collector; mints go on without it"
+            )
+        }
     }
 }
 
@@ -146,8 +221,6 @@ enum RedisCheck {
 
 /// The certificate of the public listener.
 enum CertificateCheck {
-    private static let enough: Int64 = 7
-
     static func run(_ tls: ListenerTLS?, _ time: SystemTime) -> Finding {
         let name = "certificate"
         guard let tls else { return .skipped(name, "tls is not set: a proxy speaks HTTPS") }

@@ -21,7 +21,11 @@ enum DoctorCommand {
             findings =
                 JanuaryChecks(config, upstream, loop, time).run() + KeySetChecks.run(config, upstream, loop, time)
                 + StateCheck.run(config, loop, time)
-                + [RedisCheck.run(config, loop, time), CertificateCheck.run(config.tls, time), ProxyCheck.run(config)]
+                + [
+                    RedisCheck.run(config, loop, time), AuditCheck.run(config.audit),
+                    CollectorCheck.run(config.tracing, upstream, loop, time), CertificateCheck.run(config.tls, time),
+                    ProxyCheck.run(config),
+                ]
         } catch {
             console.complain("\(CommandLineTool.name): cannot ask anybody: \(error)")
             return .failed

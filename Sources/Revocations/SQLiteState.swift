@@ -137,13 +137,13 @@ package struct SQLiteState: Sendable {
         }
     }
 
-    private static func system<Result>(
+    static func system<Result>(
         _ path: String, _ body: () throws(SystemError) -> Result
     ) throws(StateOpenError) -> Result {
         do throws(SystemError) { return try body() } catch { throw .unusable(path: path, reason: error.text) }
     }
 
-    private static func sqlite<Result>(
+    static func sqlite<Result>(
         _ path: String, _ body: () throws(SQLiteError) -> Result
     ) throws(StateOpenError) -> Result {
         do throws(SQLiteError) {
@@ -178,7 +178,7 @@ package struct SQLiteState: Sendable {
         let info = try system(path) { () throws(SystemError) in try StateFile.info(path) }
         if info == nil { throw .unusable(path: path, reason: "it does not exist") }
         return try sqlite(path) { () throws(SQLiteError) in
-            let database = try SQLiteDatabase(path: path, isReadOnly: true)
+            let database = try SQLiteDatabase(path: path, access: .read)
             defer { database.close() }
             return try SQLiteSchema.meta("hash_key", database).map { Secret($0) }
         }

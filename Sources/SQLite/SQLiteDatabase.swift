@@ -17,15 +17,25 @@ package final class SQLiteDatabase {
     package let path: String
     private static let busyMilliseconds: Int32 = 1000
 
+    package enum Access: Sendable {
+        case write
+        /// Leaves the file as it is, its settings included.
+        case read
+        /// The same, of a file that no process has open: not even the files beside it are made.
+        case readUnused
+    }
+
     /// Opens a file that is there. Others may read it meanwhile (a backup, `hash-id`); that only one process writes is the caller's care.
-    ///
-    /// - Parameter isReadOnly: leaves the file as it is, its settings included.
-    package init(path: String, isReadOnly: Bool = false) throws(SQLiteError) {
+    package init(path: String, access: Access = .write) throws(SQLiteError) {
         var handle: OpaquePointer?
+        let isReadOnly = access != .write
         let flags =
             (isReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
             | SQLITE_OPEN_NOFOLLOW
-        let code = sqlite3_open_v2(path, &handle, flags, nil)
+        let code =
+            access == .readUnused
+            ? sqlite3_open_v2(Self.unusedFile(path), &handle, flags | SQLITE_OPEN_URI, nil)
+            : sqlite3_open_v2(path, &handle, flags, nil)
         guard code == SQLITE_OK, let handle else {
             sqlite3_close_v2(handle)
             throw SQLiteError(code: code)
@@ -48,6 +58,20 @@ package final class SQLiteDatabase {
         try execute("PRAGMA wal_autocheckpoint=1000")
         try execute("PRAGMA journal_size_limit=16777216")
         try execute("PRAGMA cache_size=-4096")
+    }
+
+    /// A URI (sqlite.org/uri.html), in which a path may hold anything but what ends it.
+    private static func unusedFile(_ path: String) -> String {
+        var text = "file:"
+        for scalar in path.unicodeScalars {
+            switch scalar {
+            case "%": text += "%25"
+            case "?": text += "%3f"
+            case "#": text += "%23"
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
+        return text + "?immutable=1"
     }
 
     deinit { close() }

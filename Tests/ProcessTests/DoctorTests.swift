@@ -111,6 +111,69 @@ import Testing
         }
     }
 
+    /// Looked at while the server has it, after its end, and damaged.
+    @Test func aStateFileIsReadAndLeftAsItIs() async throws {
+        try await ServerScenario.run({ $0 += "state: \"sqlite:kept/state.db\"\n" }) { scenario in
+            try scenario.becomesReady()
+            let path = scenario.folder + "kept/state.db"
+            let change: (inout String) -> Void = { $0 += "state: \"sqlite:kept/state.db\"\n" }
+            #expect(try Report(scenario, change).lines["state"] == "ok: \(path) is whole and can be written")
+            scenario.server.send(SIGTERM)
+            #expect(try scenario.server.wait() == 0)
+            let files = try FileManager.default.contentsOfDirectory(atPath: scenario.folder + "kept").sorted()
+            #expect(try Report(scenario, change).lines["state"] == "ok: \(path) is whole and can be written")
+            var bytes = try Data(contentsOf: URL(filePath: path))
+            for offset in stride(from: 4096, to: bytes.count, by: 512) {
+                bytes[offset..<offset + 64] = Data(repeating: 0xEE, count: 64)
+            }
+            try bytes.write(to: URL(filePath: path))
+            let report = try Report(scenario, change)
+            #expect(report.code == 1)
+            #expect(
+                report.lines["state"]?.hasPrefix("failed: \(path) is damaged; fix: stop the server and restore it") == true,
+                "\(report.text)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: scenario.folder + "kept").sorted() == files)
+        }
+    }
+
+    @Test func anAuditFileThatCannotBeWrittenIsNamed() async throws {
+        try await ServerScenario.run { scenario in
+            let good = try Report(scenario) { $0 += "audit: { file: audit.jsonl }\n" }
+            #expect(good.lines["audit"] == "ok: \(scenario.folder)audit.jsonl can be written", "\(good.text)")
+            #expect(!FileManager.default.fileExists(atPath: scenario.folder + "audit.jsonl"))
+            for (file, says) in [("nowhere/audit.jsonl", "No such file or directory"), ("mount", "Is a directory")] {
+                let report = try Report(scenario) { $0 += "audit: { file: \(file) }\n" }
+                #expect(report.code == 1)
+                #expect(
+                    report.lines["audit"]?.contains("cannot write \(scenario.folder)\(file): \(says); fix: make its folder")
+                        == true,
+                    "\(report.text)")
+            }
+        }
+    }
+
+    /// What the collector says, and what is said of it.
+    @Test(arguments: [
+        ("200 OK", "ok: URL takes spans"),
+        ("401 Unauthorized", "failed: URL refuses us (HTTP 401); fix: check tracing.username and tracing.password_file"),
+        ("404 Not Found", "failed: URL takes no OTLP over HTTP in JSON (HTTP 404); fix: name the collector's OTLP/HTTP address"),
+        ("500 Oh", "failed: URL answers HTTP 500; fix: look at the collector's own log"),
+        ("", "failed: URL cannot be asked (refused); fix: check tracing.otlp_url"),
+    ])
+    func theTraceCollectorIsAsked(status: String, line: String) async throws {
+        try await ServerScenario.run { scenario in
+            let collector = try CollectorDouble { _, _ in .answer(status) }
+            defer { collector.stop() }
+            let port = status.isEmpty ? 1 : collector.port
+            let report = try Report(scenario) { $0 += "tracing: { otlp_url: \"http://127.0.0.1:\(port)\" }\n" }
+            let expected = line.replacing("URL", with: "http://127.0.0.1:\(port)/v1/traces")
+            #expect(report.lines["trace collector"]?.hasPrefix(expected) == true, "\(report.text)")
+            #expect(report.code == (status.hasPrefix("200") ? 0 : 1))
+            let request = collector.requests.first
+            #expect(status.isEmpty || request?.body == Array(#"{"resourceSpans":[]}"#.utf8))
+        }
+    }
+
     /// Settings of Redis, the keys beside `state`, and what is said of it.
     @Test(
         .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),

@@ -211,8 +211,32 @@ import Testing
             database.close()
             expected = .newer(path: path)
         }
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder + "/sub").sorted()
+        // What its rows say together is for the start; the inspection leaves everything as it is.
+        if !["log gone", "without its ID", "without its mapping"].contains(damage) {
+            #expect(throws: expected) { try SQLiteState.inspect(path) }
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder + "/sub").sorted() == files)
         #expect(throws: expected) { try SQLiteState.open(options(), time: SystemTime()) }
         #expect(expected.description.contains(path))
+    }
+
+    @Test func anInspectionReadsWhateverStateTheFileIsInAndMakesNone() async throws {
+        defer { removeFolder() }
+        #expect(try SQLiteState.inspect(path) == .missing)
+        let (_, store) = try open()
+        try await revoke(store, 1)
+        #expect(try SQLiteState.inspect(path) == .whole)
+        // A copy of both, as a backup has it, without the index.
+        for suffix in ["", "-wal"] { try FileManager.default.copyItem(atPath: path + suffix, toPath: path + ".copy" + suffix) }
+        #expect(try SQLiteState.inspect(path + ".copy") == .unread)
+        try await close(store)
+        #expect(try SQLiteState.inspect(path) == .whole)
+        // A name that a URI would read otherwise.
+        let odd = folder + "/sub/a%3f?b#c.db"
+        try FileManager.default.copyItem(atPath: path, toPath: odd)
+        #expect(try SQLiteState.inspect(odd) == .whole)
+        #expect(!FileManager.default.fileExists(atPath: path + "-shm") && !FileManager.default.fileExists(atPath: odd + "-shm"))
     }
 
     /// Each of these has no log any more and lacks nothing: a copy with its log that somebody has opened, one that was killed without a fence

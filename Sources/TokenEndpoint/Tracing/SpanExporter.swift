@@ -49,7 +49,7 @@ final class SpanExporter {
         timer = LoopTimer { [weak self] in self?.timerFired() }
     }
 
-    private static func fields(_ login: BasicLogin?) -> FieldBlock {
+    static func fields(_ login: BasicLogin?) -> FieldBlock {
         var fields = FieldBlock()
         fields.append(.contentType, literal: "application/json")
         do throws(FieldError) {

@@ -19,7 +19,7 @@ package struct TracingConfig: Sendable, Equatable {
         package var caFile: ConfigFile?
 
         /// For every output.
-        var redacted: String { SpanURL.text(origin, target) }
+        package var redacted: String { SpanURL.text(origin, target) }
     }
 
     /// Below what `otlp_url` names, as OTLP/HTTP has it for traces.
