@@ -23,6 +23,9 @@ struct Flag: Sendable {
         name: "block", value: "BLOCK",
         summary: "user (the default): no new tokens until lifted; sessions: none for sessions that began before; none")
     static let reason = Flag(name: "reason", value: "TEXT", summary: "for the audit record, at most 200 characters")
+    static let through = Flag(
+        name: "through", value: "URL",
+        summary: "ask the running server by the way apps take, and say what the proxy in front of it changes")
     static let help = Flag(name: "help", letter: "h", summary: "say what a command does")
     static let version = Flag(name: "version", summary: "print the version")
 }
@@ -49,7 +52,7 @@ enum CommandTable {
     static let standard = serve
 
     static let flags: [Flag] = [
-        .config, .showClaims, .endUserID, .subject, .issuer, .block, .reason, .help, .version,
+        .config, .showClaims, .through, .endUserID, .subject, .issuer, .block, .reason, .help, .version,
     ]
 
     static func command(_ name: String) -> Command? { commands.first { $0.name == name } }
@@ -106,9 +109,10 @@ enum CommandTable {
         name: "doctor", summary: "ask everything the server depends on whether it would do its part",
         details: [
             sources,
-            "One line each, ok, failed or skipped, with a fix behind what failed: the API keys at January, this machine's clock against January's, client tokens (one is minted for a made-up end user and revoked), key sets, the state, Redis, the certificate of the public listener, and proxies that the running server has seen. Nothing is changed.",
+            "One line each, ok, failed or skipped, with a fix behind what failed: the API keys at January, this machine's clock against January's, client tokens (one is minted for a made-up end user and revoked), key sets, the state, Redis, the audit file, the trace collector, the certificate of the public listener, and proxies that the running server has seen. Nothing is changed.",
+            "With --through https://api.example.com it asks the running server by the public way instead: is Authorization lost, are answers changed, cached or compressed, may callers choose their address, are CORS fields added, does the proxy keep connections longer than the server, is the management listener reachable? What is asked is proven by the API key, so any machine with the configuration will do. Nothing is minted.",
         ],
-        flags: [.config],
+        flags: [.config, .through],
         exitCodes: [(.ok, "nothing failed"), (.failed, "something failed"), badConfiguration],
         run: DoctorCommand.run)
 

@@ -17,6 +17,10 @@ enum DoctorCommand {
             let loop = try EventLoop(name: "doctor", time: time)
             loop.start()
             defer { loop.stop() }
+            if let text = invocation.options.value(.through) {
+                guard let way = try WayChecks.make(text, config, loop, time, console) else { return .usage }
+                return report(way.run(), console)
+            }
             let upstream = try UpstreamParts(config: config, time: time)
             findings =
                 JanuaryChecks(config, upstream, loop, time).run() + KeySetChecks.run(config, upstream, loop, time)
@@ -30,6 +34,10 @@ enum DoctorCommand {
             console.complain("\(CommandLineTool.name): cannot ask anybody: \(error)")
             return .failed
         }
+        return report(findings, console)
+    }
+
+    private static func report(_ findings: [Finding], _ console: any Console) -> ExitCode {
         for finding in findings { console.print(finding.description) }
         return findings.contains { $0.outcome == .failed } ? .failed : .ok
     }

@@ -32,6 +32,8 @@ package struct FieldName: Sendable, Hashable, CustomStringConvertible {
 
     package static let accept = FieldName("accept")
     package static let acceptEncoding = FieldName("accept-encoding")
+    package static let accessControlAllowOrigin = FieldName("access-control-allow-origin")
+    package static let accessControlRequestMethod = FieldName("access-control-request-method")
     package static let age = FieldName("age")
     package static let allow = FieldName("allow")
     package static let authorization = FieldName("authorization")

@@ -143,6 +143,7 @@ final class MintHandler {
             } catch {
                 return refuseSession(error)
             }
+            if answerProbe(credential) { return .finished }
             self.credential = credential
             verdict = generation.sessions.verify(
                 credential, now: loop.loop.now, requestArrived: exchange.headCompletedAt

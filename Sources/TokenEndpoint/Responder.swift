@@ -148,6 +148,20 @@ struct RequestID: Sendable, Equatable {
     let high: UInt64
     let low: UInt64
 
+    init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// `nil`: not what ``text`` gives.
+    init?(parsing text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 32, digits.allSatisfy({ ASCII.isDigit($0) || (0x61...0x66).contains($0) }),
+            let high = UInt64(text.prefix(16), radix: 16), let low = UInt64(text.suffix(16), radix: 16)
+        else { return nil }
+        self.init(high: high, low: low)
+    }
+
     var text: String {
         var digits: [UInt8] = []
         append(to: &digits)

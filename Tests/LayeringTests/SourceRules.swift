@@ -54,6 +54,7 @@ struct SourceRules {
         "CommandLineTool/ServerQuestion.swift": "the main thread of a command",
         "CommandLineTool/DoctorCommand.swift": "the main thread of a command",
         "CommandLineTool/DoctorChecks.swift": "the main thread of a command",
+        "CommandLineTool/WayClient.swift": "the main thread of a command",
         "CommandLineTool/SessionLookUp.swift": "the main thread of a command",
         "CommandLineTool/ServeCommand.swift": "the main thread, for the end of the server",
         "CommandLineTool/ServerLife.swift": "the main thread, for the end of the server",

@@ -35,7 +35,7 @@ final class DeployedProxy {
         port = try LoopbackListener.freePort()
         folder = FileManager.default.temporaryDirectory.appending(path: "january-proxy-\(UUID().uuidString)").path + "/"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let identity = try TestCertificates.shared.get().issue("DNS:\(Self.name)")
+        let identity = try TestCertificates.shared.get().issue("DNS:\(Self.name),DNS:localhost")
         try Data(identity.certificate).write(to: URL(filePath: folder + "acme.pem"))
         try Data(identity.privateKey).write(to: URL(filePath: folder + "acme.key"))
         try Data(identity.certificate + identity.privateKey).write(to: URL(filePath: folder + "both.pem"))
@@ -56,7 +56,7 @@ final class DeployedProxy {
             ]
         case .caddy:
             places = [
-                ("\n\(Self.name) {", "\n\(Self.name):\(port) {"), ("/etc/ssl/acme", folder + "acme"),
+                ("\n\(Self.name) {", "\n\(Self.name):\(port), localhost:\(port) {"), ("/etc/ssl/acme", folder + "acme"),
                 ("to 127.0.0.1:8787", "to 127.0.0.1:\(relay.port)"), ("admin off", "admin off\n\tauto_https disable_redirects"),
             ]
         }
