@@ -42,7 +42,7 @@ build: deps
 
 test: build
 	# One test at a time: they share two processors, and several drive a real server against real time.
-	swift test --skip-build --no-parallel
+	@scripts/test
 
 lint:
 	swift format lint -s -r Sources Tests Package.swift
