@@ -91,7 +91,7 @@ struct TimerWheelTests {
         var wheel = TimerWheel(now: now)
         let nodes = (0..<200).map(Recorder.init)
         var expected: [Int: MonotonicInstant] = [:]
-        for _ in 0..<3000 {
+        for _ in 0..<Effort.rounds(3000) {
             let node = nodes[Int.random(in: 0..<nodes.count, using: &random)]
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<5:

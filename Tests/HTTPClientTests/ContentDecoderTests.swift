@@ -111,7 +111,7 @@ func gzip(_ bytes: [UInt8]) -> [UInt8] {
     @Test func changedBodiesNeverDecodeToSomethingElse() {
         let seed: UInt64 = 1_951
         var random = SeededRandom(seed: seed)
-        for round in 0..<4_000 {
+        for round in 0..<Effort.rounds(4_000) {
             let content = Self.randomContent(&random)
             var body = gzip(content)
             for _ in 0..<Int.random(in: 1...3, using: &random) {

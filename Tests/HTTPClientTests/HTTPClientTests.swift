@@ -71,7 +71,7 @@ import Testing
                 for (index, row) in ResponseCase.table.enumerated() {
                     let bytes = Array(row.bytes.utf8)
                     let head = (row.bytes.components("\r\n\r\n").first?.utf8.count ?? 0) + 4
-                    for cut in 0..<bytes.count {
+                    for cut in stride(from: 0, to: bytes.count, by: Effort.isSanitized ? 5 : 1) {
                         let outcome = try await client.send(
                             request(upstream, row.method, target: "/\(index)/\(cut)", maxBytes: 64))
                         if row.ends, cut >= head { continue }

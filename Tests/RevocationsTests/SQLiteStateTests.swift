@@ -380,8 +380,8 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: path)).range(of: Data("user-1".utf8)) == nil)
     }
 
-    /// The sanitizers keep what is freed, and shadows of what is there: resident memory says nothing under them (scripts/sanitize sets this).
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["ASAN_OPTIONS"] == nil, "under a sanitizer"))
+    /// The sanitizers keep what is freed, and shadows of what is there: resident memory says nothing under them.
+    @Test(.disabled(if: Effort.isSanitized, "under a sanitizer"))
     func aMillionFencesCostLessThan200BytesEach() throws {
         let before = residentBytes()
         let table = FenceTable()
