@@ -5,7 +5,7 @@ export SWIFT_BACKTRACE := enable=no
 RELEASE := .build/release
 STATIC := -c release --static-swift-stdlib
 
-.PHONY: help run test build release deps lint corpora sanitize bench attack overload rotate soak fuzz prove schema image-root long clean
+.PHONY: help run test build release deps lint corpora sanitize bench attack overload rotate soak fuzz prove schema image-root dist check-dist man long clean
 # Of each target, of the soak.
 FUZZ_SECONDS ?= 1200
 SOAK_MINUTES ?= 60
@@ -14,6 +14,9 @@ help:
 	@echo 'make run       build, start the endpoint (with the simulator unless JANUARY_API_KEY is set), mint one token, stay up'
 	@echo 'make test      build and run every test'
 	@echo 'make release   the two programs, statically linked to the Swift runtime: $(RELEASE)'
+	@echo 'make dist      the release archive, its SPDX document and their digests: out/'
+	@echo 'make check-dist  builds the archive twice from nothing and compares: the same bytes'
+	@echo 'make man       shows the manual page'
 	@echo 'make lint      formatting'
 	@echo 'make corpora   the shared HTTP and JWT corpora against the release binary (needs ../shared/corpora)'
 	@echo 'make sanitize  the tests under the address and the thread sanitizer'
@@ -26,7 +29,7 @@ help:
 	@echo 'make prove     11,500 interleavings of mints and revocations, 300 kills: no promise of a revocation may be broken'
 	@echo 'make schema    config/schema.json anew'
 	@echo 'make image-root  the image without a container engine: its runtime stage in a folder, run read-only (root, Debian)'
-	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, the proof, 20 minutes a fuzz target, the benchmark with more rounds'
+	@echo 'make long      corpora, sanitizers, attacks, overload, the soak, the proof, 20 minutes a fuzz target, two archives, the benchmark with more rounds'
 
 deps:
 	@scripts/install-dependencies build
@@ -88,8 +91,19 @@ schema: build
 image-root: release
 	scripts/image-root
 
-long: corpora sanitize attack overload rotate soak fuzz prove
+dist: release
+	@scripts/install-dependencies dist
+	scripts/dist
+
+check-dist: deps
+	@scripts/install-dependencies dist
+	scripts/check-dist build
+
+man: release
+	$(RELEASE)/january-token-endpoint man | man -l -
+
+long: corpora sanitize attack overload rotate soak fuzz prove check-dist
 	bench/run --rounds 9
 
 clean:
-	rm -rf .build bench/out
+	rm -rf .build bench/out out

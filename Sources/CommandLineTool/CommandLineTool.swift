@@ -4,7 +4,8 @@ import Primitives
 
 /// The program: arguments in, one command run, an exit code out.
 ///
-/// * ``CommandTable`` is the list of commands as data; `help` is made from it.
+/// * ``CommandTable`` is the list of commands as data; `help`, the manual page (``ManualCommand``) and the completions of shells
+///   (``Shell``) are made from it.
 /// * Each command is one file with one function from an ``Invocation`` to an ``ExitCode``. It writes through a ``Console``: results to
 ///   standard output, everything else to standard error.
 /// * Every command that needs the configuration loads it through ``LoadedConfiguration``, so that they all agree on what is wrong with it.

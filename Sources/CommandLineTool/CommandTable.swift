@@ -1,3 +1,15 @@
+import Revocations
+
+/// What may stand where a value is wanted; shells complete it.
+enum Choices: Sendable {
+    /// Only its author knows.
+    case anything
+    case files
+    case words([String])
+    /// The name of a command, or of another page of `help`.
+    case pages
+}
+
 /// One flag of a command.
 struct Flag: Sendable {
     /// Without the dashes.
@@ -6,12 +18,15 @@ struct Flag: Sendable {
     var letter: Character?
     /// What its value is called; `nil`: it has none.
     var value: String?
+    var choices = Choices.anything
     let summary: String
 
     var words: [String] { ["--\(name)"] + (letter.map { ["-\($0)"] } ?? []) }
+    /// As lists of flags show it: `--config FILE`.
+    var label: String { ([words.joined(separator: ", ")] + [value].compactMap(\.self)).joined(separator: " ") }
 
     static let config = Flag(
-        name: "config", value: "FILE",
+        name: "config", value: "FILE", choices: .files,
         summary: "the configuration file; else the one named by CONFIG_FILE, else the environment alone")
     static let showClaims = Flag(name: "show-claims", summary: "show the values of claims, not only their names and types")
     static let endUserID = Flag(name: "end-user-id", value: "ID", summary: "whose tokens: the ID January knows the person by")
@@ -20,7 +35,7 @@ struct Flag: Sendable {
     static let issuer = Flag(
         name: "issuer", value: "ISS", summary: "the namespace of the subject, where there are several session verifiers")
     static let block = Flag(
-        name: "block", value: "BLOCK",
+        name: "block", value: "BLOCK", choices: .words(RevocationBlock.allCases.map(\.rawValue)),
         summary: "user (the default): no new tokens until lifted; sessions: none for sessions that began before; none")
     static let reason = Flag(name: "reason", value: "TEXT", summary: "for the audit record, at most 200 characters")
     static let through = Flag(
@@ -30,7 +45,18 @@ struct Flag: Sendable {
     static let version = Flag(name: "version", summary: "print the version")
 }
 
-/// One command. `help`, and whatever else describes the program, is made from these.
+extension Choices {
+    /// What can be told without looking anywhere.
+    var words: [String] {
+        switch self {
+        case .anything, .files: []
+        case .words(let words): words
+        case .pages: CommandTable.commands.map(\.name) + [HelpCommand.environmentPage]
+        }
+    }
+}
+
+/// One command. `help`, the manual page and the completions of shells are made from these.
 struct Command: Sendable {
     let name: String
     /// One line for the list of commands.
@@ -40,13 +66,17 @@ struct Command: Sendable {
     var flags: [Flag] = []
     /// The name of the one word it may take; `nil`: none.
     var operand: String?
+    var needsOperand = false
+    var choices = Choices.anything
     let exitCodes: [(code: ExitCode, meaning: String)]
     let run: @Sendable (Invocation) -> ExitCode
 }
 
 /// All commands, in the order in which they are listed.
 enum CommandTable {
-    static let commands: [Command] = [serve, check, config, explain, doctor, revoke, hashID, healthcheck, version, help]
+    static let commands: [Command] = [
+        serve, check, config, explain, doctor, revoke, hashID, healthcheck, completion, manual, version, help,
+    ]
 
     /// Without a command.
     static let standard = serve
@@ -72,7 +102,7 @@ enum CommandTable {
         exitCodes: [
             (.ok, "drained, or stopped by a second signal with nothing open"),
             (.failed, "cut short by a second signal, or failed in another way"),
-            (.unavailable, "an address cannot be listened on"), badConfiguration,
+            (.unavailable, "an address cannot be listened on, or the state cannot be opened"), badConfiguration,
         ],
         run: ServeCommand.run)
 
@@ -136,7 +166,7 @@ enum CommandTable {
             sources,
             "The hash is that of log lines, audit records and Redis keys, under log.hash_secret_file, else under the key that is kept in state. Nothing is changed.",
         ],
-        flags: [.config], operand: "ID",
+        flags: [.config], operand: "ID", needsOperand: true,
         exitCodes: [(.ok, "printed"), (.failed, "there is no lasting key, or it cannot be read"), badConfiguration],
         run: HashIDCommand.run)
 
@@ -149,10 +179,26 @@ enum CommandTable {
         flags: [.config], exitCodes: [(.ok, "ready"), (.failed, "not ready, or nobody answers"), badConfiguration],
         run: HealthcheckCommand.run)
 
+    static let completion = Command(
+        name: "completion", summary: "print the completion of a shell: bash, zsh or fish",
+        details: [
+            "For one session: source <(\(CommandLineTool.name) completion bash), or \(CommandLineTool.name) completion fish | source. For good, the output belongs into a file: /usr/share/bash-completion/completions/\(CommandLineTool.name), /usr/share/zsh/vendor-completions/_\(CommandLineTool.name) or /usr/share/fish/vendor_completions.d/\(CommandLineTool.name).fish."
+        ],
+        operand: "SHELL", needsOperand: true, choices: .words(Shell.allCases.map(\.rawValue)),
+        exitCodes: [(.ok, "printed"), (.usage, "no shell, or an unknown one")], run: CompletionCommand.run)
+
+    static let manual = Command(
+        name: "man", summary: "print the manual page",
+        details: [
+            "The page is written in mdoc(7). To read it: \(CommandLineTool.name) man | man -l -. For good, the output belongs into a file: /usr/share/man/man1/\(CommandLineTool.name).1."
+        ],
+        exitCodes: [(.ok, "printed")], run: ManualCommand.run)
+
     static let version = Command(
         name: "version", summary: "print the version", exitCodes: [(.ok, "printed")], run: VersionCommand.run)
 
     static let help = Command(
-        name: "help", summary: "list the commands, or explain one", operand: "COMMAND",
-        exitCodes: [(.ok, "printed"), (.usage, "no such command")], run: HelpCommand.run)
+        name: "help", summary: "list the commands, or explain one",
+        details: ["help \(HelpCommand.environmentPage) lists the variables that are looked at."],
+        operand: "COMMAND", choices: .pages, exitCodes: [(.ok, "printed"), (.usage, "no such command")], run: HelpCommand.run)
 }

@@ -13,4 +13,17 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
     case unavailable = 69
     /// The configuration is wrong.
     case configuration = 78
+
+    /// What it means whatever the command; what it means for one is in ``CommandTable``.
+    var summary: String {
+        switch self {
+        case .ok: "done"
+        case .failed: "failed, refused, or not ready"
+        case .unknown: "could not be found out"
+        case .pending: "accepted, and not complete yet"
+        case .usage: "an unknown command or flag, or a missing value"
+        case .unavailable: "an address cannot be listened on, or the state cannot be opened"
+        case .configuration: "the configuration is wrong"
+        }
+    }
 }

@@ -4,10 +4,18 @@ import Configuration
 enum HelpCommand {
     private static let width = 80
     private static let name = CommandLineTool.name
+    /// `help environment`, beside the pages of the commands.
+    static let environmentPage = "environment"
+    static let environmentRule =
+        "Variables win over the file of the configuration. An empty one counts as unset; lists are comma-separated."
 
     static func run(_ invocation: Invocation) -> ExitCode {
         guard let operand = invocation.options.operands.first else {
             invocation.console.print(overview().joined(separator: "\n"))
+            return .ok
+        }
+        if operand == environmentPage {
+            invocation.console.print(environment().joined(separator: "\n"))
             return .ok
         }
         guard let command = CommandTable.command(operand) else {
@@ -23,7 +31,18 @@ enum HelpCommand {
         var lines = ["usage: \(name) [COMMAND] [--config FILE]", ""]
         lines += ["Gives apps with a session of yours a short-lived client token for January.", "", "commands:"]
         for command in CommandTable.commands { lines += entry(command.name, command.summary, column: column) }
-        return lines + ["", "\(name) help COMMAND says more about one."]
+        return lines + ["", "\(name) help COMMAND says more about one,", "\(name) help \(environmentPage) lists the variables."]
+    }
+
+    static func environment() -> [String] {
+        var lines = wrapped(environmentRule, indent: 0)
+        for group in EnvironmentGroup.all {
+            lines += [""] + wrapped(group.title + ":", indent: 0)
+            for variable in group.variables {
+                lines += wrapped(variable.names.joined(separator: ", "), indent: 2) + wrapped(variable.meaning, indent: 6)
+            }
+        }
+        return lines
     }
 
     static func page(of command: Command) -> [String] {
@@ -32,9 +51,7 @@ enum HelpCommand {
         for paragraph in command.details { lines += [""] + wrapped(paragraph, indent: 0) }
         if !command.flags.isEmpty {
             lines += ["", "flags:"]
-            let labels = command.flags.map { flag in
-                ([flag.words.joined(separator: ", ")] + [flag.value].compactMap(\.self)).joined(separator: " ")
-            }
+            let labels = command.flags.map(\.label)
             let column = labels.map(\.count).max() ?? 0
             for (label, flag) in zip(labels, command.flags) { lines += entry(label, flag.summary, column: column) }
         }
@@ -47,13 +64,11 @@ enum HelpCommand {
     private static func usage(of command: Command) -> String {
         var words = [name, command.name]
         for flag in command.flags { words.append("[\(flag.words[0])\(flag.value.map { " \($0)" } ?? "")]") }
-        if let operand = command.operand { words.append("[\(operand)]") }
+        if let operand = command.operand { words.append(command.needsOperand ? operand : "[\(operand)]") }
         return words.joined(separator: " ")
     }
 
-    private static func sentence(_ text: String) -> String {
-        text.prefix(1).uppercased() + text.dropFirst() + "."
-    }
+    static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
 
     private static func entry(_ label: String, _ text: String, column: Int) -> [String] {
         var lines = wrapped(text, indent: column + 4)

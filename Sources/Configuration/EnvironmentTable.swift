@@ -90,15 +90,31 @@ package enum EnvironmentTable {
 
     /// Every variable that is looked at, for documentation and its test.
     package static var variables: [String] {
-        func names(_ rules: [Rule]) -> [String] {
-            rules.flatMap { rule -> [String] in
-                switch rule.kind {
-                case .text, .list: [rule.variable]
-                case .secret, .secretList: [rule.variable, "\(rule.variable)_FILE"]
-                }
-            }
-        }
-        return names(rules) + ["PORT", "STATE_DIRECTORY"] + names(sessionRules) + ["AUTH_PROVIDER"]
-            + providers.flatMap { names($0.rules) }
+        (rules + sessionRules + providers.flatMap(\.rules)).flatMap(\.names) + ["PORT", "STATE_DIRECTORY", "AUTH_PROVIDER"]
     }
+
+    /// One rule as help and the manual page show it.
+    package struct Entry: Sendable {
+        /// Two for a secret: itself, and the name of its file.
+        package let names: [String]
+        /// The key it sets; of a verifier without the way to it.
+        package let key: String
+    }
+
+    package static var entries: [Entry] { rules.map(\.entry) }
+    package static var sessionEntries: [Entry] { sessionRules.map(\.entry) }
+    package static var providerEntries: [(provider: String, entries: [Entry])] {
+        providers.map { ($0.name, $0.rules.map(\.entry)) }
+    }
+}
+
+extension EnvironmentTable.Rule {
+    fileprivate var names: [String] {
+        switch kind {
+        case .text, .list: [variable]
+        case .secret, .secretList: [variable, "\(variable)_FILE"]
+        }
+    }
+
+    fileprivate var entry: EnvironmentTable.Entry { .init(names: names, key: path.joined(separator: ".")) }
 }

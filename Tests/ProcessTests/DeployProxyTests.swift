@@ -287,6 +287,15 @@ private struct ProxyRules: Sendable {
         #expect(try DeploymentTests.text("deploy/haproxy/haproxy.cfg").contains("\n    http-reuse never\n"))
     }
 
+    /// Otherwise Traefik takes an interval of its own, and learns of the drain too late.
+    @Test func traefikAsksForTheHealthMoreOftenThanItWaits() throws {
+        let text = try DeploymentTests.text("deploy/traefik/january.yaml")
+        let check = try #require(text.firstMatch(of: /healthCheck: \{ path: \/healthz, interval: (\d+)s, timeout: (\d+)ms \}/))
+        // drain.delay_seconds.
+        #expect(try #require(Int(check.output.1)) < 5)
+        #expect(try #require(Int(check.output.2)) < 1000 * #require(Int(check.output.1)))
+    }
+
     @Test(arguments: ["deploy/traefik/january.yaml", "deploy/envoy/envoy.yaml"])
     func filesThatAreNotRunAreWellFormedAndSayWhereTheyComeFrom(file: String) throws {
         let text = try DeploymentTests.text(file)
