@@ -282,3 +282,18 @@ def machine():
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     version = lambda *command: (subprocess.run(command, capture_output=True, text=True, timeout=20).stdout or "?").splitlines()[0]
     return {"cpu": model, "cpus": os.cpu_count(), "kernel": platform.release(), "openssl": version("openssl", "version")}
+
+
+def load(target, connections, seconds, cpu):
+    """One wrk run. Returns its own figures."""
+    server, method, path, tokens, *more = target
+    environment = {**os.environ, "BENCH_METHOD": method, "BENCH_PATH": path, "BENCH_TOKENS": str(tokens or ""),
+                   "BENCH_FRESH": "1" if "fresh" in more else "", "BENCH_FORWARDED": "1" if "forwarded" in more else ""}
+    output = subprocess.run(
+        ["taskset", "-c", str(cpu), "wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s",
+         "-s", str(HERE / "load.lua"), f"http://127.0.0.1:{server.port}"],
+        env=environment, check=True, timeout=seconds + 60, capture_output=True, text=True).stdout
+    for line in output.splitlines():
+        if line.startswith("BENCH "):
+            return json.loads(line[6:])
+    sys.exit(f"wrk said nothing: {output}")

@@ -1,5 +1,6 @@
 """Parts of bench/run that are no row of its table: memory of idle connections, growth, latency at fixed rates, limits in Redis."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from common import HERE, TOKEN_PATH, build_tool, free_port, run_tool
+from common import HERE, TOKEN_PATH, build_tool, free_port, load, run_tool
 
 IDLE_CONNECTIONS = 10_000
 OPEN = [1, 64, 512, 5_000, 10_000]
@@ -154,8 +155,32 @@ def trips(port, seconds):
 
 # Growth
 
+# What opening the connections costs is over by then: 10,000 of them take up to two seconds of the server's CPU.
+WARM_SECONDS = 4
 
-def growth(chosen, targets, measure):
+
+def steady(name, target, connections, seconds, cpu):
+    """CPU per mint once all connections are open and each has been used: between two looks at the endpoint's own counter, under a load that goes on."""
+    server = target[0]
+
+    def look():
+        metrics = server.metrics()
+        answers = {key: value for key, value in metrics.items() if key.startswith("january_endpoint_requests_total{") and 'route="token"' in key}
+        return sum(answers.values()), sum(value for key, value in answers.items() if 'status="201"' in key), server.cpu_microseconds()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        figures = pool.submit(load, target, connections, WARM_SECONDS + seconds + 1, cpu)
+        time.sleep(WARM_SECONDS)
+        before = look()
+        time.sleep(seconds)
+        answered, minted, used = (after - value for after, value in zip(look(), before))
+        errors = figures.result()
+    if minted == 0 or minted != answered or errors["status_errors"] or errors["socket_errors"]:
+        sys.exit(f"{name}: not every request was answered well: {minted} of {answered} minted, {errors}")
+    return used / minted
+
+
+def growth(chosen, targets, _):
     """CPU per mint against the number of open connections, and against the number of keys in the JWK set. All connections are in use."""
     # Its limit of connections is 10,000; wrk's own come on top of what closes late.
     by_open = targets.mint("HS256", more="max_connections: 12000\n")
@@ -165,9 +190,9 @@ def growth(chosen, targets, measure):
         order = list(measured)
         for kind, count in order if number % 2 == 0 else reversed(order):
             target, connections = (by_open, count) if kind == "open" else (by_keys[count], 64)
-            row = measure(f"{kind} {count}", target, connections, chosen.seconds, chosen.load_cpu)
-            measured[kind, count].append(row["cpu_us"])
-            say(f"round {number + 1}/{chosen.rounds} {kind:5} {count:6}: {row['cpu_us']:7.1f} µs CPU")
+            cpu = steady(f"{kind} {count}", target, connections, chosen.seconds, chosen.load_cpu)
+            measured[kind, count].append(cpu)
+            say(f"round {number + 1}/{chosen.rounds} {kind:5} {count:6}: {cpu:7.1f} µs CPU")
     medians = {key: statistics.median(values) for key, values in measured.items()}
     base = {"open": medians["open", 64], "keys": medians["keys", 1]}
     lines = ["| Grows | Number | CPU µs per mint | min–max | against 64 connections, 1 key |", "| --- | --: | --: | --: | --: |"]

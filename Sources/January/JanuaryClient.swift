@@ -82,7 +82,7 @@ extension MintOutcome {
 /// One mint that has been let through. Alive as long as the exchange holds its completion.
 private final class MintCall {
     private enum State {
-        case waitingForCurrent(other: KeyInUse?)
+        case waitingForCurrent
         case waitingForOther(first: JanuaryAttempt, requestID: String?)
         case finished
     }
@@ -124,11 +124,11 @@ private final class MintCall {
 
     func start(resuming interrupted: MintOutcome?) {
         let keys = service.keys.keys
-        if let first = interrupted?.first, first.status == 401, let other = keys.key(otherThan: first.slot) {
+        if let first = interrupted?.first, first.status == 401, let other = keys.key(notTriedBy: first) {
             state = .waitingForOther(first: first, requestID: interrupted?.requestID)
             return send(with: other)
         }
-        state = .waitingForCurrent(other: keys.other)
+        state = .waitingForCurrent
         send(with: keys.current)
     }
 
@@ -161,11 +161,13 @@ private final class MintCall {
             slot: key.slot, keyFingerprint: key.key.fingerprint, status: status, code: code, error: error,
             duration: now - attemptBegan)
         switch state {
-        case .waitingForCurrent(let other?) where attempt.status == 401:
-            state = .waitingForOther(first: attempt, requestID: requestID(result))
-            attemptBegan = now
-            send(with: other)
         case .waitingForCurrent:
+            // As they are now: a reload may have put a good key in the place of the refused one.
+            if attempt.status == 401, let other = service.keys.keys.key(notTriedBy: attempt) {
+                state = .waitingForOther(first: attempt, requestID: requestID(result))
+                attemptBegan = now
+                return send(with: other)
+            }
             state = .finished
             end(key, verdict(result, code), requestID(result), now, first: attempt, second: nil)
         case .waitingForOther(let first, let firstRequestID):

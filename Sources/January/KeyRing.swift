@@ -39,8 +39,10 @@ package final class KeyRing: Sendable {
         /// Tried once, after a 401 to `current`.
         package let other: KeyInUse?
 
-        /// The one that has not been tried, whichever is current by now.
-        func key(otherThan slot: KeySlot) -> KeyInUse? { current.slot == slot ? other : current }
+        /// The one that has not been tried, whichever is current by now and whatever its slot.
+        func key(notTriedBy attempt: JanuaryAttempt) -> KeyInUse? {
+            current.key.fingerprint == attempt.keyFingerprint ? other : current
+        }
     }
 
     private let selection: Lock<Selection>

@@ -111,7 +111,7 @@ private final class RevocationCall {
         }
         let attempt = JanuaryAttempt(
             slot: key.slot, keyFingerprint: key.key.fingerprint, status: status, code: code, error: error, duration: now - began)
-        if first == nil, status == 401, let other = service.keys.keys.other, other.slot != key.slot {
+        if first == nil, status == 401, let other = service.keys.keys.key(notTriedBy: attempt) {
             return send(with: other, first: attempt)
         }
         var switchedTo: KeySlot?

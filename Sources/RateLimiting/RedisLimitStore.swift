@@ -18,7 +18,7 @@ package final class RedisLimitStore: LimitStore {
     static let minWait = Duration.milliseconds(2)
     private static let probeWait = Duration.seconds(1)
     /// January's hold is passed on when it ends so much later than what was passed on last.
-    private static let holdStep = Duration.milliseconds(20)
+    private static let holdStep = Duration.milliseconds(250)
 
     private let loop: EventLoop
     private let client: RedisClient

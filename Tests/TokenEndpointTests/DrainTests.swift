@@ -143,6 +143,42 @@ struct DrainTests {
         fixture.simulator.release()
     }
 
+    /// Half of the connections between requests are closed after half of the time, and who has not asked yet has the whole of it.
+    @Test
+    func idleConnectionsAreClosedOverTwoSeconds() async throws {
+        #expect(DrainConfig.idleSpread == .seconds(2))
+        // One loop, so that they are not dealt out among several.
+        let fixture = try await EndpointFixture(more: "http: { loops: 1 }", isTimeFrozen: true)
+        let count = 20
+        let clients = try await onOwnThread {
+            try (0..<count).map { _ in
+                let client = try fixture.connect()
+                try client.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+                _ = try client.receiveResponses()
+                return client
+            }
+        }
+        let silent = try fixture.connect()
+        try await eventually("all are accepted") { fixture.endpoint.openConnections == count + 1 }
+        fixture.endpoint.drain {}
+        // The first one goes at once, that is with the next ticks of the timers.
+        try await eventually("the first is closed") {
+            fixture.time.advance(by: .milliseconds(10))
+            return await fixture.endpoint.loops[0].run { fixture.endpoint.openConnections } == count
+        }
+        await fixture.advance(by: DrainConfig.idleSpread / 2)
+        #expect((count / 2 - 2...count / 2 + 2).contains(fixture.endpoint.openConnections))
+        await fixture.advance(by: DrainConfig.idleSpread / 2 - .milliseconds(250))
+        #expect((1...4).contains(fixture.endpoint.openConnections))
+        // The loop ends with the last one: it is not waited for.
+        fixture.time.advance(by: .milliseconds(300))
+        try await eventually("all are closed") {
+            for loop in fixture.endpoint.loops { loop.execute {} }
+            return fixture.endpoint.openConnections == 0
+        }
+        for client in clients + [silent] { #expect(try client.receive() == []) }
+    }
+
     @Test
     func whatWaitsInTheListenersQueueIsServed() async throws {
         let fixture = try await EndpointFixture()
