@@ -14,8 +14,12 @@ let settings: [SwiftSetting] = [
 ]
 
 /// A target of our own code under `Sources/`.
-func target(_ name: String, _ dependencies: [String]) -> Target {
-    .target(name: name, dependencies: dependencies.map { .init(stringLiteral: $0) }, swiftSettings: settings)
+///
+/// - Parameter embedded: files that become part of the program, as `PackageResources`: none is read when it runs.
+func target(_ name: String, _ dependencies: [String], embedded: [String] = []) -> Target {
+    .target(
+        name: name, dependencies: dependencies.map { .init(stringLiteral: $0) }, resources: embedded.map { .embedInCode($0) },
+        swiftSettings: settings)
 }
 
 func executable(_ name: String, _ dependencies: [String]) -> Target {
@@ -56,7 +60,7 @@ let package = Package(
                 "HTTPServer", "HTTPClient", "Sessions", "EndUsers", "Policy", "January", "Revocations", "RateLimiting", "Redis",
                 "SQLite", "Telemetry", "Configuration", "TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "GCRA",
                 "StrictJSON", "Primitives", "CZlib",
-            ]),
+            ], embedded: ["html", "css", "js"].map { "Management/Page/status.\($0)" }),
         target(
             "JanuarySimulator",
             ["TLS", "EventLoop", "HTTPMessage", "JOSE", "Digests", "StrictJSON", "Primitives"]),

@@ -28,7 +28,7 @@ package final class Gauge: Sendable {
 /// Durations by size. Any thread, no lock: an observation is two relaxed atomic additions.
 package final class Histogram: Sendable {
     /// Upper bounds in nanoseconds, inclusive: 0.001 … 10 s.
-    static let bounds: [Int64] = [
+    package static let bounds: [Int64] = [
         1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000, 1_000_000_000,
         2_500_000_000, 5_000_000_000, 10_000_000_000,
     ]
@@ -53,5 +53,5 @@ package final class Histogram: Sendable {
 
     /// Counts per cell, not cumulated, and the sum. Read one after the other: an observation in between may be in one and not yet in
     /// the other; the total is the sum of the cells, so buckets and count always agree.
-    var snapshot: (cells: [UInt64], nanoseconds: UInt64) { (cells.map(\.value), sum.value) }
+    package var snapshot: (cells: [UInt64], nanoseconds: UInt64) { (cells.map(\.value), sum.value) }
 }

@@ -75,6 +75,17 @@ package final class Metrics: Sendable {
         return text.bytes
     }
 
+    /// The series of a family of counters as they are now, by label values; none where nothing was counted under this name. For reports
+    /// other than the page. Counters that somebody else keeps are not among them.
+    package func counts(of name: StaticString) -> [(labels: [String], total: UInt64)] {
+        let series = families.withLock { $0[Self.prefix + name.description]?.series } ?? [:]
+        let counts = series.compactMap { labels, series -> (labels: [String], total: UInt64)? in
+            guard case .counter(let counter) = series else { return nil }
+            return (labels, counter.value)
+        }
+        return counts.sorted { $0.labels.lexicographicallyPrecedes($1.labels) }
+    }
+
     package static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
 
     // MARK: Families

@@ -14,7 +14,7 @@ final class EndpointMetrics: Sendable {
     let withheld: Counter
     private let metrics: Metrics
     private let januaryRequests: LabeledCounter<JanuaryLabels>
-    private let januaryDuration: Histogram
+    let januaryDuration: Histogram
 
     init(_ metrics: Metrics) {
         self.metrics = metrics

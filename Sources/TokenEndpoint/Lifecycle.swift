@@ -12,6 +12,12 @@ package final class Lifecycle: Sendable {
 
     package var isDraining: Bool { drainEnds.load(ordering: .relaxed) != .max }
 
+    /// When what is still open is cut; `nil`: the process does not drain.
+    var drainEnd: MonotonicInstant? {
+        let nanoseconds = drainEnds.load(ordering: .relaxed)
+        return nanoseconds == .max ? nil : MonotonicInstant(nanoseconds: nanoseconds)
+    }
+
     /// Whether a request that may take until `deadline` can still be answered.
     func canServe(until deadline: MonotonicInstant) -> Bool { deadline.nanoseconds <= drainEnds.load(ordering: .relaxed) }
 }

@@ -454,6 +454,7 @@ final class MintHandler {
         outcome.endUserID = endUserID?.text
         outcome.isForTheOperator = problem?.isForTheOperator ?? false
         outcome.isUndelivered = isUndelivered
+        outcome.hasAskedJanuary = answer?.first != nil
         if let answer, let terms, loop.shared.audit.recordsMints { outcome.mint = AuditedMint(terms, answer) }
         if let trace { outcome.trace = trace }
         loop.shared.recorder.record(outcome, as: generation.shared.config.log)

@@ -23,7 +23,9 @@ struct RequestOutcome {
     var isForTheOperator = false
     /// The response could not be given to the client.
     var isUndelivered = false
-    /// What January was asked for; `nil`: it was not asked.
+    /// January was asked for a token.
+    var hasAskedJanuary = false
+    /// What January was asked for, where the audit trail is to have it; `nil`: it was not asked.
     var mint: AuditedMint?
     /// Nothing for an error log although its status is 500 or more: a probe during the drain, a scanner that speaks another protocol.
     var isExpected = false
@@ -103,6 +105,8 @@ final class OutcomeRecorder: Sendable {
     private let audit: AuditLog
     private let requests: LabeledCounter<RequestLabels>
     private let duration: Histogram
+    /// Without probes, and what is refused at once: how long who gets a token waits for it.
+    let mintDuration: Histogram
     private let undelivered: Counter
     private let hash: EndUserHash
 
@@ -113,13 +117,18 @@ final class OutcomeRecorder: Sendable {
         requests = metrics.counters("requests_total", help: "Requests answered on the public listener.", by: RequestLabels.self)
         duration = metrics.histogram(
             "request_duration_seconds", help: "From the complete head of a request to its response, public listener.")
+        mintDuration = metrics.histogram(
+            "mint_duration_seconds", help: "From the complete head of a mint that January was asked for to its response.")
         undelivered = metrics.counter(
             "undelivered_tokens_total", help: "Tokens January minted for clients that had hung up by then.")
     }
 
     func record(_ outcome: RequestOutcome, as config: LogConfig) {
         requests.add(RequestLabels(route: outcome.route, method: outcome.method, status: outcome.status, code: outcome.code))
-        if let took = outcome.duration { duration.observe(took) }
+        if let took = outcome.duration {
+            duration.observe(took)
+            if outcome.hasAskedJanuary { mintDuration.observe(took) }
+        }
         if outcome.isUndelivered && outcome.status == 201 { undelivered.add() }
         audit.record(outcome)
         if let trace = outcome.trace { trace.ended(outcome) }

@@ -28,8 +28,8 @@ struct Problem: Sendable, Equatable {
     enum Challenge: Sendable, Equatable {
         case noSession
         case invalidToken(String)
-        /// `wasSent`: a token, and it was a wrong one. `takesBasic`: as a password, too.
-        case management(wasSent: Bool, takesBasic: Bool)
+        /// `wasSent`: a token, and it was a wrong one. `asksForBasic`: it may come as a password, too.
+        case management(wasSent: Bool, asksForBasic: Bool)
     }
 
     init(_ code: ProblemCode, reason: String = "", retryAfter: Int? = nil) {

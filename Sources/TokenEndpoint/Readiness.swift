@@ -51,6 +51,14 @@ final class Readiness: Sendable {
             }
         }
 
+        /// Of a state that is not as it should be.
+        var reasons: [String] {
+            switch self {
+            case .starting(let reasons), .degraded(let reasons): reasons
+            case .ready, .draining: []
+            }
+        }
+
         var body: [UInt8] {
             func object(_ status: String, _ name: String? = nil, _ list: [String] = []) -> [UInt8] {
                 var members = [JSONMember(name: "status", value: .string(status))]

@@ -91,14 +91,14 @@ struct Responder {
             } catch {
                 HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january", error="invalid_token""#, to: &fields)
             }
-        case .management(let wasSent, let takesBasic):
+        case .management(let wasSent, let asksForBasic):
             if wasSent {
                 HeadEncoder.field(
                     .wwwAuthenticate, literal: #"Bearer realm="january-management", error="invalid_token""#, to: &fields)
             } else {
                 HeadEncoder.field(.wwwAuthenticate, literal: #"Bearer realm="january-management""#, to: &fields)
             }
-            if takesBasic {
+            if asksForBasic {
                 HeadEncoder.field(.wwwAuthenticate, literal: #"Basic realm="january-management""#, to: &fields)
             }
         }

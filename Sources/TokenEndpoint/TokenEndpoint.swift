@@ -176,7 +176,7 @@ package final class TokenEndpoint: Sendable {
         let limitKeys = SharedLimits.keys(config)
         let status = StatusReport(
             shared: shared, inForce: inForce, readiness: readiness, server: server, client: upstream.januaryCounters,
-            state: state, revocations: self.revocations, time: time)
+            state: state, revocations: self.revocations, metrics: metrics, time: time)
         // Before the last listener is ready, and so before anybody is told that everything is.
         loops[0].execute { [readiness] in
             management.withLock { $0 }?.value.started(

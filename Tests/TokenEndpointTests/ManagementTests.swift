@@ -312,7 +312,7 @@ struct ManagementTests {
         let fixture = try await Self.fixture(
             sections: EndpointFixture.managed.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0"))
         for (path, status) in [
-            ("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/status.json", 401),
+            ("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/status.json", 401), ("/status", 401),
             ("/january/end-users/u1", 401),
         ] {
             #expect(try await fixture.get(path).status == status, "\(path)")

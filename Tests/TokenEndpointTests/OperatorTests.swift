@@ -133,7 +133,8 @@ struct OperatorTests {
     }
 
     static let families = [
-        "requests_total", "request_duration_seconds_bucket", "january_requests_total", "january_request_duration_seconds_bucket",
+        "requests_total", "request_duration_seconds_bucket", "mint_duration_seconds_bucket", "january_requests_total",
+        "january_request_duration_seconds_bucket",
         "sessions_total", "connections", "in_flight", "breaker_state", "jwks_age_seconds", "connections_refused_total",
         "http_errors_total", "overloaded_total", "security_events_total", "jwks_refreshes_total", "january_connections",
         "api_key_current", "undelivered_tokens_total", "user_header_mismatch_total",

@@ -31,8 +31,9 @@ struct StatusTests {
         let status = try await Self.status(fixture)
         #expect(
             Set(status.keys) == [
-                "status", "version", "time", "uptime_seconds", "loops", "connections", "mints", "january", "key_sets", "limits",
-                "state",
+                "status", "reasons", "version", "time", "started_at", "uptime_seconds", "drain_ends_in_seconds", "loops",
+                "answers",
+                "connections", "mints", "january", "sessions", "key_sets", "limits", "state", "reloads",
             ])
         #expect(status["status"] as? String == "ready")
         #expect(status["version"] as? String == TokenEndpoint.version)

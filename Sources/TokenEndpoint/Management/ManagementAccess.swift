@@ -17,6 +17,10 @@ struct ManagementAccess {
         case unreadable
     }
 
+    /// Sent by scripts, as many libraries do. A browser answers a challenge to Basic with its dialog, whoever asked: a page that asks every few
+    /// seconds would open it again and again.
+    private static let requestedWith = FieldName("x-requested-with")
+
     private var tokens: [ManagementToken]
     private let isOffLoopback: Bool
     private var wrongTokens = WrongTokens()
@@ -40,14 +44,16 @@ struct ManagementAccess {
         case .tokenOffLoopback, .token: break
         }
         guard !tokens.isEmpty else { return .refused(Problem(.managementDisabled)) }
+        let asks = reads && fields.first(Self.requestedWith) == nil
         switch Self.credential(fields) {
-        case .none: return .refused(unauthorized("no_token", reads: reads, wasSent: false))
-        case .unreadable: return .refused(wrong(peer, now, reads: reads))
+        case .none: return .refused(unauthorized("no_token", asksForBasic: asks, wasSent: false))
+        case .unreadable: return .refused(wrong(peer, now, asksForBasic: asks))
         case .basic(let given):
-            guard let name = name(of: given) else { return .refused(wrong(peer, now, reads: reads)) }
-            return reads ? .granted(tokenName: name) : .refused(unauthorized("basic_for_a_change", reads: false, wasSent: false))
+            guard let name = name(of: given) else { return .refused(wrong(peer, now, asksForBasic: asks)) }
+            return reads
+                ? .granted(tokenName: name) : .refused(unauthorized("basic_for_a_change", asksForBasic: false, wasSent: false))
         case .bearer(let given):
-            guard let name = name(of: given) else { return .refused(wrong(peer, now, reads: reads)) }
+            guard let name = name(of: given) else { return .refused(wrong(peer, now, asksForBasic: asks)) }
             return .granted(tokenName: name)
         }
     }
@@ -59,18 +65,18 @@ struct ManagementAccess {
         return found
     }
 
-    private mutating func wrong(_ peer: SocketAddress, _ now: MonotonicInstant, reads: Bool) -> Problem {
+    private mutating func wrong(_ peer: SocketAddress, _ now: MonotonicInstant, asksForBasic: Bool) -> Problem {
         if let seconds = wrongTokens.charge(peer, now: now) {
             var problem = Problem(.rateLimited, reason: "wrong_tokens", retryAfter: seconds)
             problem.detail = "Too many wrong management tokens came from this address. A right one is accepted at any time."
             return problem
         }
-        return unauthorized("wrong_token", reads: reads, wasSent: true)
+        return unauthorized("wrong_token", asksForBasic: asksForBasic, wasSent: true)
     }
 
-    private func unauthorized(_ reason: String, reads: Bool, wasSent: Bool) -> Problem {
+    private func unauthorized(_ reason: String, asksForBasic: Bool, wasSent: Bool) -> Problem {
         var problem = Problem(.managementUnauthorized, reason: reason)
-        problem.challenge = .management(wasSent: wasSent, takesBasic: reads)
+        problem.challenge = .management(wasSent: wasSent, asksForBasic: asksForBasic)
         return problem
     }
 

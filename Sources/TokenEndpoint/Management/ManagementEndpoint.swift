@@ -30,6 +30,7 @@ final class ManagementEndpoint: RequestHandler {
     private var revocations: RevocationHandler
     private let unanswered = RevocationHandler.Unanswered()
     private var parts: Parts?
+    private lazy var page = StatusPage()
 
     init(loop: EventLoop, metrics: Metrics, log: Log, config: RootConfig) {
         self.loop = loop
@@ -87,6 +88,7 @@ final class ManagementEndpoint: RequestHandler {
             let starting = Problem(.stateUnavailable, reason: "starting", retryAfter: 1)
             exchange.respond(
                 parts.map { responder.json(status: 200, $0.status.body(), id: id) } ?? responder.problem(starting, id: id))
+        case .statusPage?: exchange.respond(page.response(to: exchange.head.fields, responder, id: id))
         case .everything?, nil:
             exchange.respond(responder.problem(Self.forOperators(Problem(.notFound)), id: id))
         case let route?:

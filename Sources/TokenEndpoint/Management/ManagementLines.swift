@@ -60,7 +60,7 @@ extension ManagementRoute {
         case .revocations, .revocation: "revocations"
         case .endUser, .block: "end_users"
         case .metrics: "metrics"
-        case .status: "status"
+        case .status, .statusPage: "status"
         case .everything: "other"
         }
     }

@@ -3,7 +3,7 @@ import Primitives
 
 /// The routes of the management listener as data.
 enum ManagementRoute: Equatable {
-    case health, ready, metrics, status
+    case health, ready, metrics, status, statusPage
     case revocations
     /// A parameter of the path; `nil`: it cannot be decoded to text.
     case revocation(id: String?)
@@ -14,7 +14,8 @@ enum ManagementRoute: Equatable {
 
     private static let exact: [(path: [UInt8], route: ManagementRoute)] = [
         (Array("/healthz".utf8), .health), (Array("/readyz".utf8), .ready), (Array("/metrics".utf8), .metrics),
-        (Array("/status.json".utf8), .status), (Array(revocationsPath.utf8), .revocations),
+        (Array("/status.json".utf8), .status), (Array("/status".utf8), .statusPage),
+        (Array(revocationsPath.utf8), .revocations),
     ]
     static let revocationsPath = "/january/client-token-revocations"
     private static let revocation = Array((revocationsPath + "/").utf8)
@@ -56,7 +57,7 @@ enum ManagementRoute: Equatable {
     /// For `Allow`.
     var methods: StaticString {
         switch self {
-        case .health, .ready, .metrics, .status, .revocation, .endUser: "GET, HEAD, OPTIONS"
+        case .health, .ready, .metrics, .status, .statusPage, .revocation, .endUser: "GET, HEAD, OPTIONS"
         case .revocations: "GET, HEAD, POST, OPTIONS"
         case .block: "DELETE, OPTIONS"
         case .everything: "GET, HEAD, POST, DELETE, OPTIONS"
@@ -70,14 +71,14 @@ enum ManagementRoute: Equatable {
         case .revocation: Self.revocationsPath + "/{id}"
         case .endUser: "/january/end-users/{end_user_id}"
         case .block: "/january/end-users/{end_user_id}/block"
-        case .health, .ready, .metrics, .status, .everything: nil
+        case .health, .ready, .metrics, .status, .statusPage, .everything: nil
         }
     }
 
     func allows(_ method: Method) -> Bool {
         switch (self, method) {
         case (.health, .get), (.health, .head), (.ready, .get), (.ready, .head), (.metrics, .get), (.metrics, .head): true
-        case (.status, .get), (.status, .head): true
+        case (.status, .get), (.status, .head), (.statusPage, .get), (.statusPage, .head): true
         case (.revocations, .get), (.revocations, .head), (.revocations, .post): true
         case (.revocation, .get), (.revocation, .head), (.endUser, .get), (.endUser, .head): true
         case (.block, .delete): true
@@ -97,7 +98,7 @@ enum ManagementRoute: Equatable {
     var guardian: Guard {
         switch self {
         case .health, .ready: .nobody
-        case .metrics, .status, .everything: .tokenOffLoopback
+        case .metrics, .status, .statusPage, .everything: .tokenOffLoopback
         case .revocations, .revocation, .endUser, .block: .token
         }
     }

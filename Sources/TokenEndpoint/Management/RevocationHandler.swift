@@ -36,7 +36,7 @@ final class RevocationHandler {
             case .revocation(let revocation): show(exchange, control, id, revocation)
             case .endUser(let person): try showEndUser(exchange, control, id, person)
             case .block(let person): try lift(exchange, control, id, person, tokenName)
-            case .health, .ready, .metrics, .status, .everything: answer(exchange, id, .notFound)
+            case .health, .ready, .metrics, .status, .statusPage, .everything: answer(exchange, id, .notFound)
             }
         } catch {
             exchange.respond(responder.problem(error.problem, id: id))

@@ -22,12 +22,14 @@ final class StatusReport: Sendable {
     private let client: HTTPClientCounters
     private let state: StateParts
     private let revocations: RevocationService?
+    private let counts: StatusCounts
     private let time: any TimeSource
     private let startedAt: MonotonicInstant
+    private let started: WallInstant
 
     init(
         shared: SharedParts, inForce: InForce, readiness: Readiness, server: Server, client: HTTPClientCounters,
-        state: StateParts, revocations: RevocationService?, time: any TimeSource
+        state: StateParts, revocations: RevocationService?, metrics: Metrics, time: any TimeSource
     ) {
         self.shared = shared
         self.inForce = inForce
@@ -37,17 +39,23 @@ final class StatusReport: Sendable {
         self.state = state
         self.revocations = revocations
         self.time = time
+        counts = StatusCounts(metrics: metrics)
         startedAt = time.monotonic()
+        started = time.wall()
     }
 
     func body() -> [UInt8] {
         let now = time.monotonic()
+        let readiness = readiness.state()
         let body: JSONObject = [
-            "status": .string(readiness.state().name), "version": .string(TokenEndpoint.version),
-            "time": .string(Timestamp.text(time.wall())), "uptime_seconds": .seconds(now - startedAt),
-            "loops": .count(generation.config.http.loopCount), "connections": connections(), "mints": mints(),
-            "january": january(now), "key_sets": .array(generation.verifiers.keySets.map { Self.keySet($0, now) }),
-            "limits": limits(now), "state": stateOfRevocations(),
+            "status": .string(readiness.name), "reasons": .array(readiness.reasons.map(JSONValue.string)),
+            "version": .string(TokenEndpoint.version), "time": .string(Timestamp.text(time.wall())),
+            "started_at": .string(Timestamp.text(started)), "uptime_seconds": .seconds(now - startedAt),
+            "drain_ends_in_seconds": .seconds(shared.lifecycle.drainEnd.map { max(.zero, $0 - now) }),
+            "loops": .count(generation.config.http.loopCount), "answers": counts.answers, "connections": connections(),
+            "mints": mints(), "january": january(now), "sessions": counts.sessions,
+            "key_sets": .array(generation.verifiers.keySets.map { Self.keySet($0, now) }), "limits": limits(now),
+            "state": stateOfRevocations(), "reloads": counts.reloads,
         ]
         return body.encoded()
     }
@@ -70,6 +78,8 @@ final class StatusReport: Sendable {
             "waiting": .count(load.waiting), "at_january": .count(load.serving),
             "service_seconds": .seconds(load.serviceTime),
             "overloaded_total": .count(shared.metrics.overloaded.value),
+            "undelivered_total": counts.sum(of: "undelivered_tokens_total"),
+            "seconds": StatusCounts.histogram(shared.recorder.mintDuration),
         ])
     }
 
@@ -82,6 +92,8 @@ final class StatusReport: Sendable {
             ]),
             "held_back_for": .array(shared.mintBreaker.openReasons(now: now).map { .string($0.rawValue) }),
             "api_key": .object(["slot": .string(key.slot.rawValue), "fingerprint": .string(key.key.fingerprint)]),
+            "answers": counts.januaryAnswers, "seconds": StatusCounts.histogram(shared.metrics.januaryDuration),
+            "security_events_total": counts.sum(of: "security_events_total"),
         ])
     }
 
@@ -92,6 +104,7 @@ final class StatusReport: Sendable {
             "name": .string(cache.name), "keys": snapshot.map { JSONValue.count($0.set.keys.count) } ?? .null,
             "key_ids": snapshot.map { .array($0.set.keys.map { $0.keyID.map { .string(shortened($0)) } ?? .null }) } ?? .null,
             "age_seconds": .seconds(snapshot.map { now - $0.loadedAt }),
+            "usable_seconds": .seconds(snapshot.map { max(.zero, $0.expiresAt - now) }),
             "last_used_seconds": .seconds(snapshot?.lastUsed.map { now - $0 }),
             "failing_seconds": .seconds(state.failingSince.map { now - $0 }),
         ])
@@ -158,18 +171,5 @@ final class StatusReport: Sendable {
             "oldest_pending_seconds": .seconds(oldest.map { Duration.nanoseconds($0) }),
             "fences": .count(store.fences.fenceCount),
         ])
-    }
-}
-
-extension JSONValue {
-    fileprivate static func count(_ value: some BinaryInteger) -> JSONValue { .number(JSONNumber(value)) }
-
-    /// Milliseconds are enough for people.
-    fileprivate static func seconds(_ duration: Duration?) -> JSONValue {
-        duration.map { rounded($0.fractionalSeconds) } ?? .null
-    }
-
-    fileprivate static func rounded(_ value: Double) -> JSONValue {
-        JSONNumber((value * 1000).rounded() / 1000).map { .number($0) } ?? .null
     }
 }
