@@ -433,12 +433,12 @@ struct StatusPageTests {
     func thePicturesOfTheDocumentation() async throws {
         let folder = Self.pictures ?? ""
         try await ServerScenario.run { scenario in
-            for (name, width, height, dark) in [("status-desk", 1280, 700, false), ("status-phone", 390, 844, true)] {
+            for (name, width, height, dark) in [("status-desk", 1280, 690, false), ("status-phone", 390, 844, true)] {
                 let chromium = try Chromium()
                 try chromium.intercept("*/status.json")
                 var night = BadNight()
                 chromium.answer = { _ in night.next() }
-                try chromium.show(width: width, height: height, dark: dark, scale: 0.8)
+                try chromium.show(width: width, height: height, dark: dark, scale: 0.75)
                 try chromium.open(Self.url(scenario) + "?" + name)
                 try chromium.eventually("not ready") { try chromium.text("#status") == "ready" }
                 try chromium.value("document.querySelector('#host').textContent = 'endpoint-1.acme.example'")
