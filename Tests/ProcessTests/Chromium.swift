@@ -20,6 +20,7 @@ final class Chromium {
     private(set) var events: [(method: String, parameters: Object)] = []
     /// Answers a request of the page's that ``intercept(_:)`` stops: a body, or nothing and the connection fails.
     var answer: (String) -> String? = { _ in nil }
+    var answerStatus = 200
 
     init() throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "january-chromium-\(UUID().uuidString)").path
@@ -30,7 +31,7 @@ final class Chromium {
             [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
                 "--user-data-dir=\(folder)", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-                "--disable-sync", "--hide-scrollbars", "--lang=en-US", "about:blank",
+                "--disable-sync", "--hide-scrollbars", "--disable-lcd-text", "--lang=en-US", "about:blank",
             ], environment: ["HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder], program: Self.program,
             inherited: [commands.read, answers.write])
         close(commands.read)
@@ -121,7 +122,7 @@ final class Chromium {
             try send(
                 "Fetch.fulfillRequest",
                 [
-                    "requestId": id, "responseCode": 200, "body": Data(body.utf8).base64EncodedString(),
+                    "requestId": id, "responseCode": answerStatus, "body": Data(body.utf8).base64EncodedString(),
                     "responseHeaders": [["name": "Content-Type", "value": "application/json"]],
                 ])
         } else {
@@ -166,10 +167,10 @@ final class Chromium {
         throw Child.Failure(what: "\(what): \(try value("document.body.innerText.slice(0, 3000)") ?? "") \(complaints)")
     }
 
-    func show(width: Int, height: Int, dark: Bool) throws {
+    func show(width: Int, height: Int, dark: Bool, scale: Double = 1) throws {
         try call(
             "Emulation.setDeviceMetricsOverride",
-            ["width": width, "height": height, "deviceScaleFactor": 1, "mobile": false])
+            ["width": width, "height": height, "deviceScaleFactor": scale, "mobile": false])
         let scheme = ["name": "prefers-color-scheme", "value": dark ? "dark" : "light"]
         try call("Emulation.setEmulatedMedia", ["features": [scheme]])
     }

@@ -86,6 +86,8 @@
     const began = before.data.started_at !== data.started_at || num(data.uptime_seconds) < num(before.data.uptime_seconds);
     if (began) restarts = [...restarts.slice(-9), at];
     const dt = at - before.at;
+    // A clock that was set back: what was noted would lie in the future.
+    if (dt < 0) steps = [];
     if (began || dt > GAP + 2 * wait || dt <= 0) return;
     const d = new Map();
     for (const [key, n] of now) {
@@ -172,7 +174,7 @@
     chart.when = add(legend, 'li', { class: 'at' });
     chart.svg = add(figure, 'svg', { role: 'img', 'aria-label': chart.title });
     const details = add(figure, 'details');
-    add(details, 'summary', {}, 'As a table');
+    add(add(details, 'summary', {}, 'As a table'), 'span', { class: 'unseen' }, ': ' + chart.title);
     const table = add(add(details, 'div', { class: 'scroll' }), 'table');
     add(table, 'caption', {}, chart.title + ', newest first');
     const head = add(add(table, 'thead'), 'tr');
@@ -267,7 +269,7 @@
   const tables = {};
   for (const [name, caption, ...heads] of [
     ['codes', 'Requests that got no token, most in the charts’ time first', 'code', 'shown', 'since start'],
-    ['answers', 'Whole life of the process; “none”: no answer', 'operation, status, code', 'shown', 'since start'],
+    ['answers', 'Where it says “none”, no answer came', 'operation, status, code', 'shown', 'since start'],
     ['sessions', 'Verdicts, refusals first', 'verifier, verdict', 'shown', 'since start'],
     ['keys', 'Failing ones first, then the oldest', 'name', 'keys', 'age', 'last used', 'usable for'],
     ['limits', 'Refused by each limit', 'limit', 'shown', 'since start', 'last'],
@@ -428,11 +430,11 @@
 
   // State of the page: live, paused, or without an answer
 
-  let misses = 0, trouble = '', paused = false, announced = '';
+  let misses = 0, trouble = '', lostWord = '', paused = false, announced = '';
 
   function mood(status, found) {
     const lost = misses > 0, bad = lost || found.some(p => p.mark === 'bad'), warn = paused || status !== 'ready' || found.length > 0;
-    const word = lost ? 'no answer' : status;
+    const word = lost ? lostWord : status;
     put($('status'), word);
     $('status').className = 'pill ' + (bad ? 'bad' : warn ? 'warn' : 'ok');
     document.title = `${bad ? '✖ ' : warn ? '! ' : ''}${word} – ${location.host} – January Token Endpoint`;
@@ -453,11 +455,12 @@
     $('alarm').hidden = misses === 0;
     if (misses) put($('alarm'), `${trouble}${last ? ` What is shown is of ${clock(last.at)} and not live.` : ''}`);
   }
-  function missed(text) {
+  function missed(text, word) {
     misses += 1;
     trouble = text;
+    lostWord = word;
     if (last) return render();
-    mood('no answer', []);
+    mood(word, []);
   }
 
   // Asking
@@ -470,7 +473,7 @@
     if (asking || paused || refused || document.hidden) return;
     asking = true;
     const began = performance.now(), abort = new AbortController(), limit = setTimeout(() => abort.abort(), TIMEOUT);
-    let data = null, text = 'The process cannot be reached.';
+    let data = null, text = 'The process cannot be reached.', word = 'no answer';
     try {
       const response = await fetch(source, { cache: 'no-store', redirect: 'error', signal: abort.signal, headers: { 'X-Requested-With': 'XMLHttpRequest' } });
       if (response.ok) data = await response.json();
@@ -478,7 +481,7 @@
         // Nothing changes by asking again, and each wrong token is counted against this address.
         refused = true;
         text = `The management token is not accepted (${response.status}). Load this page again.`;
-      } else if (response.status === 503) text = 'The process starts: its state is not open yet.';
+      } else if (response.status === 503) [text, word] = ['The process starts: its state is not open yet.', 'starting'];
       else text = `The process answers ${response.status}.`;
       if (data !== null && data !== obj(data)) [data, text] = [null, 'The answer is no status.'];
     } catch { /* Said by text. */ }
@@ -488,7 +491,7 @@
     // At most a tenth of the time is spent with asking, however large the answer.
     wait = data ? Math.min(Math.max(PACE, 10 * spent), 6 * LONGEST_PAUSE) : Math.min(PACE * 2 ** misses, LONGEST_PAUSE);
     timer = setTimeout(ask, wait);
-    if (!data) return missed(text);
+    if (!data) return missed(text, word);
     misses = 0;
     accept(data);
     render();
