@@ -10,16 +10,20 @@ struct WayAnswers {
     let isEncrypted: Bool
     /// To a credential that is no session.
     let noSession: UpstreamResponse
-    /// To the same question, asked twice.
-    let reports: [UpstreamResponse?]
+    /// There is no proxy.
+    let isDirect: Bool
+    /// To the same question, asked twice: once as somebody who says that he comes from elsewhere.
+    let forged: UpstreamResponse?
+    let plain: UpstreamResponse?
     let limited: UpstreamResponse?
     let unavailable: UpstreamResponse?
     let wrongMethod: UpstreamResponse?
     let preflight: UpstreamResponse?
 
-    private var report: WayReport? { reports.compactMap { $0.flatMap { WayReport($0.body) } }.first }
+    private var reports: [UpstreamResponse] { [forged, plain].compactMap(\.self) }
+    private var report: WayReport? { reports.lazy.compactMap { WayReport($0.body) }.first }
     private var all: [UpstreamResponse] {
-        [noSession, limited, unavailable, wrongMethod, preflight].compactMap(\.self) + reports.compactMap(\.self)
+        [noSession, limited, unavailable, wrongMethod, preflight].compactMap(\.self) + reports
     }
 
     private static let changed =
@@ -69,7 +73,7 @@ struct WayAnswers {
         }
         let isSeen = report != nil
         for (answer, response, status) in [
-            (WayProbe.Answer.report, reports.first ?? nil, 201), (.limited, limited, 429), (.unavailable, unavailable, 503),
+            (WayProbe.Answer.report, forged, 201), (.limited, limited, 429), (.unavailable, unavailable, 503),
         ] {
             guard let response else { return failed("a \(status) does not arrive") }
             // Nobody has answered the probe: a 401 was looked at above.
@@ -129,7 +133,7 @@ struct WayAnswers {
     func caching() -> Finding {
         let name = "caching"
         let fix = "switch the cache off for this path (nginx: proxy_cache off) and leave Cache-Control as it is"
-        let answers = (reports + [noSession]).compactMap(\.self)
+        let answers = reports + [noSession]
         let ids = answers.compactMap { $0.fields.string(.xRequestID) }
         if Set(ids).count < ids.count {
             return .failed(name, "two requests got the same answer: one person's token would be given to another", fix: fix)
@@ -167,9 +171,12 @@ struct WayAnswers {
         let field = config.trustedProxies.field == .forwarded ? "Forwarded" : "X-Forwarded-For"
         let value = config.trustedProxies.field == .forwarded ? #""for=$remote_addr""# : "$remote_addr"
         let setsField = "(nginx: proxy_set_header \(field) \(value); HAProxy: http-request set-header X-Forwarded-For %[src])"
-        guard let report else { return .skipped(name, Self.unseen) }
-        // With TLS that is not ours there is somebody in front.
-        if report.isUnconfigured || (!report.isTrusted && isEncrypted && config.tls == nil) {
+        if isDirect { return .skipped(name, "this is the server itself, without a proxy") }
+        guard let report = forged.flatMap({ WayReport($0.body) }), let unforged = plain.flatMap({ WayReport($0.body) }) else {
+            return .skipped(name, Self.unseen)
+        }
+        // Who sends the field though we do not is a proxy; and with TLS that is not ours there is somebody in front.
+        if unforged.isUnconfigured || (!report.isTrusted && isEncrypted && config.tls == nil) {
             return .failed(
                 name,
                 "the proxy (\(RunningServer.printable(report.peer))) is not in trusted_proxies: all its clients count as one or none",
@@ -203,7 +210,7 @@ struct WayAnswers {
                     "let the proxy close first (nginx: keepalive_timeout in the upstream block; HAProxy: http-reuse never), or raise http.idle_seconds above the proxy's own"
             )
         }
-        if reports.compactMap(\.self).allSatisfy({ $0.fields.listContains(.connection, "close") }) {
+        if reports.allSatisfy({ $0.fields.listContains(.connection, "close") }) {
             return .failed(
                 name, "the proxy ends the connection behind every answer: each token costs a TLS handshake",
                 fix: "let the proxy keep connections of clients (nginx: keepalive_timeout 60s; HAProxy: no option httpclose)")

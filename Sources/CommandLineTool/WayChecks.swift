@@ -55,7 +55,8 @@ struct WayChecks {
         }
         let seen = WayAnswers(
             config: config, target: target, isEncrypted: client.url.origin.scheme == .https, noSession: first,
-            reports: [probe(.report), probe(.report)], limited: probe(.limited), unavailable: probe(.unavailable),
+            isDirect: isDirect, forged: probe(.report, isForged: true), plain: probe(.report), limited: probe(.limited),
+            unavailable: probe(.unavailable),
             wrongMethod: try? client.ask(.put, target).get(),
             preflight: try? client.ask(.options, target, [(.accessControlRequestMethod, "POST")]).get())
         return [seen.way("\(client.url.origin)")] + [seen.answers()] + config.sessions.from.map(credential)
@@ -64,9 +65,17 @@ struct WayChecks {
 
     private static func noSession() -> String { "doctor-" + Hex.encode(SystemRandom.bytes(8)) }
 
-    private func probe(_ answer: WayProbe.Answer) -> UpstreamResponse? {
+    /// The server itself: there is no proxy in between.
+    private var isDirect: Bool {
+        guard client.url.origin.isLoopback, let address = config.listen.isInherited ? nil : config.listen.socketAddress else {
+            return false
+        }
+        return address.port.map { Int($0) == client.url.origin.port } ?? false
+    }
+
+    private func probe(_ answer: WayProbe.Answer, isForged: Bool = false) -> UpstreamResponse? {
         let credential = WayProbe.credential(answer, key: config.january.apiKey, now: time.wall())
-        return try? client.ask(.post, target, credential: credential, in: place).get()
+        return try? client.ask(.post, target, credential: credential, in: place, isForged: isForged).get()
     }
 
     private func unreachable(_ failure: WayClient.Failure) -> Finding {

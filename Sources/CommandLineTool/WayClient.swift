@@ -12,6 +12,8 @@ struct WayClient {
     /// For each request.
     private static let limit = Duration.seconds(10)
     private static let handshakeLimit = Duration.seconds(5)
+    /// A page of metrics is the largest that is asked for.
+    private static let maxAnswerBytes = 4 << 20
     /// Nobody has it (RFC 3849): where the server believes that it is the caller's, a proxy has passed on what the caller wrote.
     static let forgedAddress = "2001:db8:d0c:70::1"
     /// Nobody can have it (RFC 6761 section 6.4).
@@ -34,12 +36,17 @@ struct WayClient {
         tls = try TLSClientContext(trust: .system)
     }
 
-    /// Every request says that it comes from somewhere else, as an attacker would.
-    private static func fields(_ credential: String?, in place: CredentialPlace, _ more: [(FieldName, String)]) -> FieldBlock {
+    /// - Parameter isForged: it says that it comes from somewhere else, as an attacker would.
+    private static func fields(
+        _ credential: String?, in place: CredentialPlace, isForged: Bool, _ more: [(FieldName, String)]
+    ) -> FieldBlock {
         var fields: [(FieldName, String)] = [
             (.userAgent, TokenEndpoint.userAgent + " doctor"), (.accept, "application/json"), (.acceptEncoding, "gzip"),
-            (.origin, origin), (.xForwardedFor, forgedAddress), (.forwarded, "for=\"[\(forgedAddress)]\""),
+            (.origin, origin),
         ]
+        if isForged {
+            fields += [(.xForwardedFor, forgedAddress), (.forwarded, "for=\"[\(forgedAddress)]\"")]
+        }
         if let credential {
             switch place {
             case .bearer: fields.append((.authorization, "Bearer \(credential)"))
@@ -56,12 +63,14 @@ struct WayClient {
 
     func ask(
         _ method: Method = .post, _ target: String, credential: String? = nil, in place: CredentialPlace = .bearer,
-        _ more: [(FieldName, String)] = []
+        isForged: Bool = false, _ more: [(FieldName, String)] = []
     ) -> Result<UpstreamResponse, Failure> {
         let outcome = Outcome<Result<UpstreamResponse, Failure>>()
-        let request = UpstreamRequest(
-            method: method, origin: url.origin, target: target, fields: Self.fields(credential, in: place, more))
-        loop.execute { [loop, time, tls] in
+        var request = UpstreamRequest(
+            method: method, origin: url.origin, target: target,
+            fields: Self.fields(credential, in: place, isForged: isForged, more))
+        request.maxResponseBytes = Self.maxAnswerBytes
+        loop.execute { [request, loop, time, tls] in
             var config = HTTPClientConfig()
             config.connectTimeout = Self.handshakeLimit
             config.handshakeTimeout = Self.handshakeLimit
