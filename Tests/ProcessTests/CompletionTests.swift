@@ -117,17 +117,12 @@ import Testing
 
     // MARK: zsh
 
-    /// A shell on a terminal of its own, with a `compadd` that says what it is given.
+    /// Starts a shell on a terminal of its own, types one line and a TAB once its line editor has the terminal, and says what was offered.
     private static let zshProgram = #"""
         zmodload zsh/zpty
-        zpty shell zsh -f -i
-        zpty -w shell "PROMPT= RPROMPT=; unsetopt zle; setopt no_beep"
-        zpty -w shell "autoload -Uz compinit; compinit -u -D"
-        zpty -w shell "source ${(q)1}"
-        zpty -w shell 'compadd() { local -a found; if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi; builtin compadd -O found "$@"; local word; for word in $found; do print -r -- "reply:$word"; done; builtin compadd "$@" }'
-        zpty -w shell 'offer() { compstate[list]= compstate[insert]=; _main_complete; print end:; }; zle -C offer complete-word offer; bindkey "^I" offer; setopt zle; print begin:'
+        zpty shell "ZDOTDIR=${(q)1} zsh -d -i"
         local line
-        while zpty -r shell line && [[ $line != *begin:$'\r'* ]]; do :; done
+        while zpty -r shell line && [[ $line != *begin:* ]]; do :; done
         zpty -n -w shell "january-token-endpoint $2"$'\t'
         while zpty -r shell line; do
             line=${line//[$'\r\n']/}
@@ -136,6 +131,28 @@ import Testing
         done
         zpty -d shell
         """#
+    /// What that shell reads at its start: the completion, and a `compadd` that says what it is given.
+    private static let zshSettings = #"""
+        PROMPT= RPROMPT=
+        setopt no_beep
+        autoload -Uz compinit
+        compinit -u -D
+        source $ZDOTDIR/_script
+        compadd() {
+            local -a found
+            if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
+            builtin compadd -O found "$@"
+            local word
+            for word in $found; do print -r -- "reply:$word"; done
+            builtin compadd "$@"
+        }
+        offer() { compstate[list]= compstate[insert]=; _main_complete; print end:; }
+        zle -C offer complete-word offer
+        bindkey '^I' offer
+        zle-line-init() { print begin: }
+        zle -N zle-line-init
+
+        """#
 
     @Test(.enabled(if: isThere("/usr/bin/zsh"), "zsh is not installed"))
     func zshCompletes() async throws {
@@ -143,9 +160,10 @@ import Testing
             let scripts = try Scripts("zsh")
             let syntax = try Finished(["-f", "-n", scripts.script], program: "/usr/bin/zsh")
             #expect(syntax.code == 0 && syntax.errors == "")
+            try ServerScenario.write(scripts.folder + ".zshrc", Self.zshSettings)
             func zsh(_ line: String) throws -> [String] {
                 let run = try Finished(
-                    ["-f", "-c", Self.zshProgram, "zsh", scripts.script, line],
+                    ["-f", "-c", Self.zshProgram, "zsh", scripts.folder, line],
                     environment: ["HOME": scripts.folder, "TERM": "dumb"],
                     program: "/usr/bin/zsh")
                 guard run.errors.isEmpty else { throw Child.Failure(what: run.errors) }
