@@ -76,6 +76,10 @@ struct WayAnswers {
             (WayProbe.Answer.report, forged, 201), (.limited, limited, 429), (.unavailable, unavailable, 503),
         ] {
             guard let response else { return failed("a \(status) does not arrive") }
+            // A rate limit of the server's own has come first.
+            if status != 429, response.status == 429, Self.requestID(response) != nil {
+                return .skipped(name, "this machine has asked too often")
+            }
             // Nobody has answered the probe: a 401 was looked at above.
             if !isSeen && response.status == 401 { continue }
             let isWhole = answer != .report || WayReport(response.body) != nil
@@ -85,7 +89,7 @@ struct WayAnswers {
         }
         guard isSeen else {
             return .failed(
-                name, "the server does not know this configuration's API key, or its clock is more than five minutes off",
+                name, "the server does not know this configuration's API key, or the clocks are more than a minute apart",
                 fix: "run doctor with the configuration of the server behind this address, whose Authorization arrives")
         }
         return .ok(name, "201, 401, 405, 429 and 503 arrive as the server sent them")
@@ -202,6 +206,7 @@ struct WayAnswers {
     func keepAlive() -> Finding {
         let name = "keep-alive"
         guard let report else { return .skipped(name, Self.unseen) }
+        if report.peer == "unix" { return .skipped(name, "connections by a Unix socket are not looked at") }
         if report.idleProxyCount > 0 {
             return .failed(
                 name,

@@ -55,7 +55,7 @@ struct WayChecks {
         }
         let seen = WayAnswers(
             config: config, target: target, isEncrypted: client.url.origin.scheme == .https, noSession: first,
-            isDirect: isDirect, forged: probe(.report, isForged: true), plain: probe(.report), limited: probe(.limited),
+            isDirect: isDirect, forged: probe(.report, isForged: !isDirect), plain: probe(.report), limited: probe(.limited),
             unavailable: probe(.unavailable),
             wrongMethod: try? client.ask(.put, target).get(),
             preflight: try? client.ask(.options, target, [(.accessControlRequestMethod, "POST")]).get())

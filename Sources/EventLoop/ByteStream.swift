@@ -172,11 +172,17 @@ package final class ByteStream: ReadinessHandler {
 
     private func advanceHandshake() {
         guard let transport else { return }
-        if transport.mayMeetPlainText && beginsWithALetter() {
-            self.transport = nil
-            state = .open
-            delegate?.streamDidMeetPlainText(self)
-            return
+        if transport.mayMeetPlainText {
+            switch firstByte() {
+            case .letter:
+                self.transport = nil
+                state = .open
+                delegate?.streamDidMeetPlainText(self)
+                return
+            // The server speaks second. Asked now, the transport might read what comes in this moment, and nobody could look at it any more.
+            case .notThere: return
+            case .other: break
+            }
         }
         switch transport.handshake() {
         case .done:
@@ -187,11 +193,15 @@ package final class ByteStream: ReadinessHandler {
         }
     }
 
-    /// As every request in the clear does and no TLS record (RFC 8446 section 5.1: 0x16 is a handshake).
-    private func beginsWithALetter() -> Bool {
+    private enum FirstByte { case letter, other, notThere }
+
+    /// A letter is what every request in the clear begins with and no TLS record (RFC 8446 section 5.1: 0x16 is a handshake). `other` is also the end
+    /// of the stream, or an error, which the transport finds by itself.
+    private func firstByte() -> FirstByte {
         var byte: UInt8 = 0
         let count = System.retrying { recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) }
-        return count == 1 && (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
+        if count < 0 && errno == EAGAIN { return .notThere }
+        return count == 1 && (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? .letter : .other
     }
 
     private func flush() {

@@ -346,9 +346,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
             return server.loop.schedule(self, at: now + server.config.writeIdleTimeout)
         }
         switch machine.state {
-        case .idle:
-            countIdleProxy()
-            closeIfNothingArrived()
+        case .idle: closeIfNothingArrived()
         case .head: timeOut()
         case .content:
             let due = min(contentDeadline, lastProgress + server.config.bodyIdleTimeout)
@@ -359,7 +357,7 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
     }
 
     private func countIdleProxy() {
-        guard hasHadRequest, !isInGrace, let address = peer.ip?.unmapped,
+        guard hasHadRequest, !stream.peerEnded, let address = peer.ip?.unmapped,
             server.config.proxies.contains(where: { $0.contains(address) })
         else { return }
         server.counters.idleProxies.add(1)
@@ -367,7 +365,10 @@ final class ServerConnection: TimerNode, ByteStreamDelegate {
 
     private func closeIfNothingArrived() {
         // A request that arrives in this instant is served rather than met with a reset. Once: a peer cannot ask for more time.
-        guard !isInGrace, !stream.peerEnded, stream.hasUnreadInput() else { return close() }
+        guard !isInGrace, !stream.peerEnded, stream.hasUnreadInput() else {
+            countIdleProxy()
+            return close()
+        }
         isInGrace = true
         stream.readUnasked()
         server.loop.schedule(self, at: server.loop.now + Self.grace)

@@ -175,10 +175,13 @@ package struct SQLiteState: Sendable {
     /// The key under which this state hashes end users while no `log.hash_secret_file` is configured; `nil` where it has none. For
     /// commands; the server may be running.
     package static func hashKey(at path: String) throws(StateOpenError) -> Secret? {
-        let info = try system(path) { () throws(SystemError) in try StateFile.info(path) }
+        let (info, log) = try system(path) { () throws(SystemError) in
+            (try StateFile.info(path), try StateFile.info(path + "-wal"))
+        }
         if info == nil { throw .unusable(path: path, reason: "it does not exist") }
         return try sqlite(path) { () throws(SQLiteError) in
-            let database = try SQLiteDatabase(path: path, access: .read)
+            // SQLite would make a log where there is none: see `inspect`.
+            let database = try SQLiteDatabase(path: path, access: log == nil ? .readUnused : .read)
             defer { database.close() }
             return try SQLiteSchema.meta("hash_key", database).map { Secret($0) }
         }

@@ -22,17 +22,42 @@ extension SQLiteState {
         }
         if file.byteCount == 0 { throw .damaged(path: path) }
         if index == nil && log?.byteCount ?? 0 > 0 { return .unread }
-        // The index of the WAL is there while a process runs, and after one that has crashed. Without it nobody writes.
-        let (id, version) = try sqlite(path) { () throws(SQLiteError) in
-            let database = try SQLiteDatabase(path: path, access: index == nil ? .readUnused : .read)
+        let found: Found
+        do throws(StateOpenError) {
+            // Where there is no log nobody writes, and SQLite, asked to read alone, would make an empty one: the next start would take that for the
+            // log that is missing.
+            found = try read(path, log != nil && index != nil ? .read : .readUnused)
+            // As the start would: what was there before it is in the log alone.
+            if log == nil && found.clean != [1] && found.logMark == [0] { throw .logGone(path: path) }
+        } catch {
+            // A process that has begun meanwhile changes what was read as unused.
+            guard log == nil, (try? StateFile.info(path + "-wal")) != nil else { throw error }
+            return try inspect(path)
+        }
+        if found.applicationID != SQLiteSchema.applicationID { throw .foreign(path: path) }
+        if found.version > SQLiteSchema.migrations.count { throw .newer(path: path) }
+        return .whole
+    }
+
+    private struct Found {
+        var applicationID: Int
+        var version: Int
+        var clean: [UInt8]?
+        var logMark: [UInt8]?
+    }
+
+    private static func read(_ path: String, _ access: SQLiteDatabase.Access) throws(StateOpenError) -> Found {
+        try sqlite(path) { () throws(SQLiteError) in
+            let database = try SQLiteDatabase(path: path, access: access)
             defer { database.close() }
             try database.check()
-            let found = (try database.applicationID(), try database.userVersion())
-            if found == (SQLiteSchema.applicationID, SQLiteSchema.migrations.count) { try SQLiteSchema.checkRows(database) }
+            var found = Found(applicationID: try database.applicationID(), version: try database.userVersion())
+            if (found.applicationID, found.version) == (SQLiteSchema.applicationID, SQLiteSchema.migrations.count) {
+                try SQLiteSchema.checkRows(database)
+                found.clean = try SQLiteSchema.meta("clean", database)
+                found.logMark = try SQLiteSchema.meta(SQLiteSchema.logMark, database)
+            }
             return found
         }
-        if id != SQLiteSchema.applicationID { throw .foreign(path: path) }
-        if version > SQLiteSchema.migrations.count { throw .newer(path: path) }
-        return .whole
     }
 }

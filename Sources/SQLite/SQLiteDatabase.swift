@@ -62,7 +62,8 @@ package final class SQLiteDatabase {
 
     /// A URI (sqlite.org/uri.html), in which a path may hold anything but what ends it.
     private static func unusedFile(_ path: String) -> String {
-        var text = "file:"
+        // An empty authority: a path may begin with two slashes.
+        var text = path.hasPrefix("/") ? "file://" : "file:"
         for scalar in path.unicodeScalars {
             switch scalar {
             case "%": text += "%25"

@@ -23,7 +23,7 @@ package struct ListenerTLS: Sendable {
         let seconds = secondsLeft(now: now)
         let days = seconds.magnitude / 86_400
         let text = "\(days) day\(days == 1 ? "" : "s")"
-        if seconds <= 0 { return "has expired \(text) ago: clients refuse to connect" }
+        if seconds <= 0 { return "has expired\(days == 0 ? "" : " \(text) ago"): clients refuse to connect" }
         return seconds < Self.warnedDays * 86_400 ? "expires in \(text)" : nil
     }
 

@@ -78,12 +78,12 @@ package final class TokenEndpoint: Sendable {
     ///   - auditOutput: of `audit.file`; `nil`: audit records are lines of the log.
     ///   - revocations: instead of the state's own, for tests of the management API.
     ///   - environment: where sockets come from that the process was started with (`LISTEN_FDS`).
-    ///   - givesUp: asked while another process has the state file.
+    ///   - givesUp: asked while another process has the state file, and while connections wait for keys: the process is to end.
     ///   - ready: called once both listeners accept; with the error when they cannot.
     package init(
         config: RootConfig, log: Log, metrics: Metrics, time: any TimeSource = SystemTime(),
         auditOutput: (any LogOutput)? = nil, revocations: (any RevocationControl)? = nil,
-        environment: [String: String] = [:], givesUp: () -> Bool = { false },
+        environment: [String: String] = [:], givesUp: @escaping @Sendable () -> Bool = { false },
         ready: @escaping @Sendable (SystemError?) -> Void
     ) throws(StartError) {
         self.log = log
@@ -202,7 +202,7 @@ package final class TokenEndpoint: Sendable {
         }
         if hasInheritedSocket {
             // Nobody is turned away meanwhile: the queue is kept by whoever made the socket.
-            whenReady(until: time.monotonic() + Self.inheritedWait, accept)
+            whenReady(until: time.monotonic() + Self.inheritedWait, givesUp, accept)
         } else {
             accept()
         }
@@ -211,9 +211,11 @@ package final class TokenEndpoint: Sendable {
     /// So long connections wait in the queue of an inherited socket for key sets and state, rather than be answered 503.
     private static let inheritedWait = Duration.seconds(5)
 
-    private func whenReady(until end: MonotonicInstant, _ work: @escaping @Sendable () -> Void) {
-        if readiness.state().status == 200 || time.monotonic() >= end { return work() }
-        after(Self.look) { [self] in whenReady(until: end, work) }
+    private func whenReady(
+        until end: MonotonicInstant, _ givesUp: @escaping @Sendable () -> Bool, _ work: @escaping @Sendable () -> Void
+    ) {
+        if readiness.state().status == 200 || time.monotonic() >= end || givesUp() { return work() }
+        after(Self.look) { [self] in whenReady(until: end, givesUp, work) }
     }
 
     /// - Parameter endpoint: gets the listener's handler, on the loop.

@@ -117,9 +117,11 @@ extension MintHandler {
         guard let probe else { return false }
         exchange.respond(WayProbe.response(probe, report: seen().encoded(), requestID, loop.responder))
         var outcome = RequestOutcome(
-            route: .other, method: RequestMethod(exchange.head.method), status: Self.status(of: probe), requestID: requestID,
+            route: .other, method: RequestMethod(exchange.head.method), status: Self.code(of: probe)?.status ?? 201,
+            requestID: requestID,
             duration: nil)
         outcome.reason = "doctor"
+        outcome.code = Self.code(of: probe)
         outcome.isExpected = true
         outcome.clientRequestID = loop.clientRequestID(exchange, generation.shared)
         outcome.trace = trace
@@ -127,11 +129,11 @@ extension MintHandler {
         return true
     }
 
-    private static func status(of answer: WayProbe.Answer) -> Int {
+    private static func code(of answer: WayProbe.Answer) -> ProblemCode? {
         switch answer {
-        case .report: 201
-        case .limited: ProblemCode.rateLimited.status
-        case .unavailable: ProblemCode.overloaded.status
+        case .report: nil
+        case .limited: .rateLimited
+        case .unavailable: .overloaded
         }
     }
 

@@ -56,7 +56,8 @@ final class DeployedProxy {
             ]
         case .caddy:
             places = [
-                ("\n\(Self.name) {", "\n\(Self.name):\(port), localhost:\(port) {"), ("/etc/ssl/acme", folder + "acme"),
+                ("\n\(Self.name) {", "\n\(Self.name):\(port), localhost:\(port) {\n\tbind 127.0.0.1"),
+                ("/etc/ssl/acme", folder + "acme"),
                 ("to 127.0.0.1:8787", "to 127.0.0.1:\(relay.port)"), ("admin off", "admin off\n\tauto_https disable_redirects"),
             ]
         }

@@ -9,7 +9,7 @@ private let toolsAreThere = ["/usr/bin/python3", "/usr/bin/dpkg-query", "/usr/bi
 /// What `scripts/sbom` writes of a program that is really there, held to the rules of SPDX 2.3 that apply to it.
 @Suite(.serialized, .enabled(if: toolsAreThere, "python3 or dpkg-query is not installed"))
 struct SBOMTests {
-    private static let environment = ["SOURCE_DATE_EPOCH": "1700000000", "SWIFT_VERSION": "6.3.1"]
+    private static let environment = ["SOURCE_DATE_EPOCH": "1700000000", "SWIFT_VERSION": "swift-6.3.1-RELEASE"]
 
     private static func sbom(_ programs: [String], environment: [String: String] = environment) throws -> Finished {
         let script = DeploymentTests.root.appending(path: "scripts/sbom").path

@@ -169,11 +169,14 @@ import Testing
                 "JANUARY_API_KEY": SimulatorSettings.developmentKey, "FEATURES": "food_search", "AUTH_PROVIDER": "oidc",
                 "OIDC_ISSUER": "http://127.0.0.1:1", "OIDC_AUDIENCE": "a",
             ]
+            let began = ContinuousClock.now
             let server = try Child(
                 [], environment: variables, shell: Self.activated, inherited: [first.descriptor, second.descriptor])
             let client = try RawClient(port: first.port, receiveTimeoutSeconds: 20)
             try client.send("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             #expect(try client.receiveResponses().joined().hasPrefix("HTTP/1.1 200 "))
+            // It has waited for keys until then.
+            #expect(ContinuousClock.now - began > .seconds(4))
             let warnings = server.logLines("the configuration is accepted with a warning").compactMap { $0["warning"] as? String }
             #expect(
                 warnings.contains {
