@@ -157,6 +157,8 @@ def trips(port, seconds):
 
 # What opening the connections costs is over by then: 10,000 of them take up to two seconds of the server's CPU.
 WARM_SECONDS = 4
+# A busy server answers the look late: the load has to last longer, because what it leaves behind when it ends is another thing.
+AFTER_SECONDS = 3
 
 
 def steady(name, target, connections, seconds, cpu):
@@ -169,13 +171,14 @@ def steady(name, target, connections, seconds, cpu):
         return sum(answers.values()), sum(value for key, value in answers.items() if 'status="201"' in key), server.cpu_microseconds()
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        figures = pool.submit(load, target, connections, WARM_SECONDS + seconds + 1, cpu)
+        figures = pool.submit(load, target, connections, WARM_SECONDS + seconds + AFTER_SECONDS, cpu)
         time.sleep(WARM_SECONDS)
         before = look()
         time.sleep(seconds)
         answered, minted, used = (after - value for after, value in zip(look(), before))
         errors = figures.result()
-    if minted == 0 or minted != answered or errors["status_errors"] or errors["socket_errors"]:
+    # While 10,000 connections are opened at once some are refused for load; not in between.
+    if minted == 0 or minted != answered or errors["socket_errors"]:
         sys.exit(f"{name}: not every request was answered well: {minted} of {answered} minted, {errors}")
     return used / minted
 
