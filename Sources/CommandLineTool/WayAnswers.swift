@@ -67,10 +67,9 @@ struct WayAnswers {
         func failed(_ text: String) -> Finding { .failed(name, text, fix: Self.changed) }
         if noSession.status == 429, Self.requestID(noSession) != nil { return .skipped(name, "this machine has asked too often") }
         if let text = Self.fault(of: noSession) { return failed(text) }
-        if let wrongMethod {
-            let sent = Self.requestID(wrongMethod).flatMap { SentAnswer.methodNotAllowed(requestID: $0, config) }
-            if let text = Self.difference(wrongMethod, sent, status: 405) { return failed(text) }
-        }
+        guard let wrongMethod else { return failed("a 405 does not arrive") }
+        let notAllowed = Self.requestID(wrongMethod).flatMap { SentAnswer.methodNotAllowed(requestID: $0, config) }
+        if let text = Self.difference(wrongMethod, notAllowed, status: 405) { return failed(text) }
         let isSeen = report != nil
         for (answer, response, status) in [
             (WayProbe.Answer.report, forged, 201), (.limited, limited, 429), (.unavailable, unavailable, 503),
@@ -165,6 +164,7 @@ struct WayAnswers {
                 name, "the proxy allows an origin that nobody has named (\(WayClient.origin))",
                 fix: "let the proxy name the origins that may ask, one by one, or take its CORS fields away")
         }
+        if preflight == nil { return .skipped(name, "a preflight request is not answered") }
         return .ok(name, "an origin that nobody has named is not allowed on the way")
     }
 

@@ -27,6 +27,7 @@ import Testing
         Mistake(
             file: [("proxy_intercept_errors off;", "proxy_intercept_errors on; error_page 503 =200 /error.html;")],
             line: "answers", says: "a 503 arrives as HTTP"),
+        nginx("if ($request_method = PUT) { return 444; }", "answers", "a 405 does not arrive"),
         nginx("proxy_hide_header WWW-Authenticate;", "answers", "WWW-Authenticate is taken away from a 401"),
         nginx("proxy_hide_header X-Request-Id;", "answers", "X-Request-Id is taken away from a 401"),
         nginx("add_header X-Request-Id $request_id always;", "answers", "X-Request-Id arrives twice"),
